@@ -22,6 +22,9 @@ class FileDescriptor {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
   }
 
+  // Gives the descriptor to the caller, who closes it.
+  int Release() { return std::exchange(fd_, -1); }
+
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/security/token.h"
 #include "client/grpc_park_stream.h"
 #include "dp/v1/store.grpc.pb.h"
 
@@ -38,9 +39,24 @@ bool EndedForMemory(const grpc::Status& status) {
 // attempts to connect would outlast the retries above it.
 constexpr int kReconnectMsMin = 100;
 constexpr int kReconnectMsMax = 1000;
+// How long an attempt to connect may take, with its handshake. A coordinator that thousands call at
+// once lets them in in turns (server/rpc/handshake_turns.h).
+constexpr int kConnectMs = 10'000;
 // A peer that vanished without closing the connection (power, cable) is noticed within the sum.
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
+
+// The meaning of a failed handshake in words; empty: it was none. OpenSSL's texts are constants.
+std::string WhyNoHandshake(const std::string& message) {
+  if (absl::StrContains(message, "certificate verify failed")) {
+    return "its certificate is of another authority than the one that this program trusts; if the "
+           "cluster is a new one, log in or join again";
+  }
+  if (absl::StrContains(message, "wrong version number")) {
+    return "it does not answer with TLS; a coordinator of an earlier release needs --insecure";
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -49,13 +65,24 @@ struct Connection::StoreStub {
   v1::Store::Stub stub;
 };
 
-Connection::Connection(const std::string& address) : Connection(address, MakeChannel(address)) {}
+Connection::Connection(const std::string& address, const Credentials& credentials)
+    : Connection(address, MakeChannel(address, credentials), credentials.token()) {
+  no_credentials_ = credentials.status();
+}
 
-Connection::Connection(std::string address, std::shared_ptr<grpc::Channel> channel)
+Connection::Connection(std::string address, std::shared_ptr<grpc::Channel> channel,
+                       std::string token)
     : address_(std::move(address)),
+      token_(std::move(token)),
       channel_(std::move(channel)),
       stub_channel_(channel_),
       store_(std::make_unique<StoreStub>(channel_)) {}
+
+std::unique_ptr<Connection> Connection::Share() const {
+  std::unique_ptr<Connection> shared(new Connection(address_, channel_, token_));
+  shared->no_credentials_ = no_credentials_;
+  return shared;
+}
 
 Connection::~Connection() {
   MutexLock lock(mu_);
@@ -106,6 +133,10 @@ void Connection::AwaitConnected(absl::Duration deadline_in) {
   channel_->WaitForConnected(DeadlineIn(std::min(deadline_in / 2, kConnectPatience)));
 }
 
+void Connection::AddToken(grpc::ClientContext& context) const {
+  if (!token_.empty()) context.AddMetadata(security::kTokenMetadata, token_);
+}
+
 // The codes of both libraries are the same numbers, by their common specification.
 absl::Status Connection::ToAbsl(const grpc::Status& status, bool cancelled_here) const {
   const auto code = static_cast<absl::StatusCode>(status.error_code());
@@ -128,6 +159,9 @@ absl::Status Connection::ToAbsl(const grpc::Status& status, bool cancelled_here)
                      ": it is of an earlier release than this program, and lacks the call; upgrade "
                      "it first"));
   }
+  if (const std::string why = WhyNoHandshake(status.error_message()); !why.empty()) {
+    return absl::UnavailableError(absl::StrCat("coordinator at ", address_, ": ", why));
+  }
   if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
     return absl::Status(code,
                         absl::StrCat("coordinator at ", address_, ": ", status.error_message()));
@@ -137,8 +171,10 @@ absl::Status Connection::ToAbsl(const grpc::Status& status, bool cancelled_here)
 
 absl::Status Connection::Attempt(absl::Duration deadline_in,
                                  absl::FunctionRef<grpc::Status(grpc::ClientContext&)> call) {
+  if (!no_credentials_.ok()) return no_credentials_;
   grpc::ClientContext context;
   Prepare(context, deadline_in);
+  AddToken(context);
   Begin(context);
   const grpc::Status status = call(context);
   End(context);
@@ -180,6 +216,7 @@ std::shared_ptr<Connection::AsyncCall<Request, Response>> Connection::BeginAsync
   call->context.set_deadline(DeadlineIn(deadline_in));
   call->request = std::move(request);
   call->done = std::move(done);
+  AddToken(call->context);
   Begin(call->context);
   return call;
 }
@@ -227,15 +264,17 @@ std::shared_ptr<AsyncStoreConnection::ParkStream> Connection::OpenPark() {
       });
   // A day; the channel's keepalive notices sooner that the coordinator has gone.
   stream->context().set_deadline(DeadlineIn(absl::InfiniteDuration()));
+  AddToken(stream->context());
   Begin(stream->context());
   stream->Start(store_->stub);
   return stream;
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const Credentials& credentials) {
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMsMin);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMsMax);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMsMax);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
@@ -248,7 +287,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Only RetryLoop decides about retries.
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
+  return grpc::CreateCustomChannel(address, credentials.channel(), args);
 }
 
 }  // namespace dp::client

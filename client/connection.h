@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "client/async_store_connection.h"
+#include "client/credentials.h"
 
 // Forward declarations keep gRPC's headers out of files that only pass a connection on. A caller of
 // an RPC includes the header of its service, such as dp/v1/jobs.grpc.pb.h.
@@ -26,7 +27,8 @@ namespace dp::client {
 
 // A separate connection to the coordinator at `address` (host:port). It connects at the first call,
 // reconnects within about a second of a restart, and notices a peer that vanished.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const Credentials& credentials);
 
 // A blocking RPC of a service, as gRPC generates it: &v1::Jobs::Stub::Submit.
 template <typename Stub, typename Request, typename Response>
@@ -38,9 +40,14 @@ using Rpc = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Respons
 // one of these threads.
 class Connection : public AsyncStoreConnection {
  public:
-  // `address` is host:port. Connects lazily; an unreachable coordinator gives Unavailable.
-  explicit Connection(const std::string& address);
+  // `address` is host:port. Connects lazily; an unreachable coordinator gives Unavailable. Without
+  // credentials every blocking call gives the error that says why.
+  Connection(const std::string& address, const Credentials& credentials);
   ~Connection() override;
+
+  // Another connection over the same socket, which CancelAll of this one does not concern. A
+  // handshake of TLS costs both sides milliseconds of processor time.
+  std::unique_ptr<Connection> Share() const;
 
   // One attempt of one RPC. Blocks until the answer, or until `deadline_in` has passed. RetryLoop
   // (retry_loop.h) does the retries.
@@ -71,8 +78,8 @@ class Connection : public AsyncStoreConnection {
   std::shared_ptr<ParkStream> OpenPark() override;
 
  protected:
-  // Over this channel; errors name the `address`.
-  Connection(std::string address, std::shared_ptr<grpc::Channel> channel);
+  // Over this channel; errors name the `address`. The `token` goes with each call; empty: none.
+  Connection(std::string address, std::shared_ptr<grpc::Channel> channel, std::string token = "");
 
  private:
   struct StoreStub;
@@ -102,11 +109,14 @@ class Connection : public AsyncStoreConnection {
   void Begin(grpc::ClientContext& context) DP_EXCLUDES(mu_);
   void End(grpc::ClientContext& context) DP_EXCLUDES(mu_);
   void AwaitConnected(absl::Duration deadline_in);
+  void AddToken(grpc::ClientContext& context) const;
   // `cancelled_here`: this side has cancelled the call, or all calls.
   absl::Status ToAbsl(const grpc::Status& status, bool cancelled_here) const;
   bool all_cancelled() const DP_EXCLUDES(mu_);
 
   const std::string address_;
+  const std::string token_;
+  absl::Status no_credentials_;  // OK: there are some
   const std::shared_ptr<grpc::Channel> channel_;
   const std::shared_ptr<grpc::ChannelInterface> stub_channel_;  // the same
   const std::unique_ptr<StoreStub> store_;                      // of the asynchronous calls

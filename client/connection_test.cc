@@ -62,7 +62,7 @@ class ConnectionTest : public ::testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&jobs_);
     server_ = builder.BuildAndStart();
-    connection_ = std::make_unique<Connection>(address());
+    connection_ = std::make_unique<Connection>(address(), Credentials::Insecure());
   }
   ~ConnectionTest() override { Stop(); }
 

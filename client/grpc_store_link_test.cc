@@ -161,7 +161,8 @@ class GrpcStoreLinkTest : public testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
-    connection_ = std::make_unique<Connection>(absl::StrCat("127.0.0.1:", port_));
+    connection_ =
+        std::make_unique<Connection>(absl::StrCat("127.0.0.1:", port_), Credentials::Insecure());
     link_ = std::make_unique<GrpcStoreLink>(
         *connection_, GrpcStoreLink::Options{.job = JobId(1), .incarnation = 7, .worker = "w"});
   }

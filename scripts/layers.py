@@ -16,7 +16,7 @@ def rooms(folder, names):
     return [f"{folder}/{name}" for name in names.split()]
 
 
-SERVER_CORE = ["server/policy", "server/core", "store", "base"]
+SERVER_CORE = ["server/policy", "server/core", "server/core/access", "base/security", "store", "base"]
 SERVER_CALLS = ["server/convert", "server/callers", "server/driver", "proto", *SERVER_CORE]
 COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local gloo nccl"), "store", "base"]
 ENGINE = [*COLLECTIVES, *rooms("worker/engine", "ddp nn data device")]
@@ -24,7 +24,7 @@ CUDA = "worker/engine/device/cuda"
 AGENT_ROOMS = rooms("worker/agent", "processes gpus spool launch stores")
 TRAINER_ROOMS = rooms("worker/trainer", "model checkpoint loop program")
 CALLER = ["client", "proto", "store", "base"]
-DPCTL = ["client/dpctl", "client/dpctl/local", "client/job", "client", "proto/job", "proto", "base"]
+DPCTL = ["client/dpctl", "client/dpctl/local", "client/job", "client", "proto/job", "proto", "base/security", "base"]
 
 # A folder may include itself and the folders listed for it. The longest matching prefix of a file decides. A
 # folder with its own line is not part of the folder above it.
@@ -38,16 +38,18 @@ MAY_INCLUDE = {
     "store/relay": ["store", "base"],
     "proto": ["store", "base"],
     "proto/job": ["proto", "base"],
-    "server/core": ["store", "base"],
-    "server/policy": ["server/core", "store", "base"],
+    "server/core": ["server/core/access", "base/security", "store", "base"],
+    "server/core/access": ["base/security", "base"],
+    "server/policy": ["server/core", "server/core/access", "base/security", "store", "base"],
     "server/driver": SERVER_CORE,
     "server/logs": ["server/driver", *SERVER_CORE],
     "server/callers": ["server/driver", "proto", *SERVER_CORE],
     "server/convert": ["server/logs", "server/callers", "server/driver", "proto", *SERVER_CORE],
     "server/journal": SERVER_CALLS,
     "server/tcpstore": ["store/wire", "store/relay", *SERVER_CALLS],
-    "server/rpc": ["proto/job", "server/logs", *SERVER_CALLS],
-    "server/program": ["server/rpc", "server/tcpstore", "server/journal", "server/logs", "store/wire", *SERVER_CALLS],
+    "server/access": ["base/security", *SERVER_CALLS],
+    "server/rpc": ["server/access", "proto/job", "server/logs", "base/security", *SERVER_CALLS],
+    "server/program": ["server/access", "base/security", "server/rpc", "server/tcpstore", "server/journal", "server/logs", "store/wire", *SERVER_CALLS],
     "worker/core": ["base"],
     "worker/engine/collectives": ["store", "base"],
     "worker/engine/collectives/local": ["worker/engine/collectives", "store", "base"],
@@ -72,13 +74,13 @@ MAY_INCLUDE = {
     "worker/agent/spool": ["worker/agent/processes", "worker/core", *CALLER],
     "worker/agent/launch": ["worker/agent/spool", "worker/agent/processes", "worker/core", "proto/job", "proto", "base"],
     "worker/agent/stores": ["worker/agent/launch", "worker/agent/processes", "store/wire", "store/relay", *CALLER],
-    "worker/agent": [*AGENT_ROOMS, "worker/core", "store/wire", *CALLER],
+    "worker/agent": [*AGENT_ROOMS, "worker/core", "store/wire", "base/security", *CALLER],
     "worker/trainer": ["base"],
     "worker/trainer/model": ["proto/job", *ENGINE, *CALLER],
     "worker/trainer/checkpoint": ["worker/trainer/model", "worker/trainer", *ENGINE, *CALLER],
     "worker/trainer/loop": ["worker/trainer/checkpoint", "worker/trainer/model", "worker/trainer", *ENGINE, *CALLER],
     "worker/trainer/program": [*TRAINER_ROOMS, "worker/trainer", *ENGINE, *CALLER],
-    "client": ["store/relay", "store", "proto", "base"],
+    "client": ["store/relay", "store", "proto", "base/security", "base"],
     "client/job": ["proto/job", "proto", "base"],
     "client/dpctl/local": ["base"],
     "client/dpctl": DPCTL,

@@ -2,6 +2,7 @@
 
 #include <openssl/pem.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "absl/strings/escaping.h"
@@ -24,6 +25,18 @@ absl::Time ToTime(const ASN1_TIME* time) {
 std::string TextOf(const ASN1_STRING* text) {
   return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
           static_cast<size_t>(ASN1_STRING_length(text))};
+}
+
+// The alternative names of one type: URI, mail address or DNS name.
+std::vector<std::string> NamesOf(X509* certificate, int type) {
+  const NamesPtr names(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  std::vector<std::string> found;
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type == type) found.push_back(TextOf(name->d.ia5));
+  }
+  return found;
 }
 
 }  // namespace
@@ -84,16 +97,28 @@ absl::Time Certificate::not_before() const { return ToTime(X509_get0_notBefore(g
 absl::Time Certificate::not_after() const { return ToTime(X509_get0_notAfter(get())); }
 
 absl::StatusOr<Identity> Certificate::identity() const {
-  const NamesPtr names(
-      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(get(), NID_subject_alt_name, nullptr, nullptr)));
-  std::vector<std::string> uris;
-  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
-    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
-    if (name->type == GEN_URI) uris.push_back(TextOf(name->d.uniformResourceIdentifier));
-  }
+  std::vector<std::string> uris = NamesOf(get(), GEN_URI);
+  uris.erase(std::remove_if(uris.begin(), uris.end(),
+                            [](const std::string& uri) { return !IsDpUri(uri); }),
+             uris.end());
   if (uris.empty()) return absl::NotFoundError("the certificate holds no identity");
   if (uris.size() == 1) return ParseUri(uris.front());
   return absl::InvalidArgumentError("the certificate holds more than one identity");
+}
+
+std::string Certificate::subject() const {
+  for (const int type : {GEN_URI, GEN_EMAIL, GEN_DNS}) {
+    if (const auto names = NamesOf(get(), type); !names.empty()) return names.front();
+  }
+  char name[256] = "";
+  X509_NAME_get_text_by_NID(X509_get_subject_name(get()), NID_commonName, name, sizeof(name));
+  return name;
+}
+
+bool Certificate::IsSignedBy(const Certificate& authority) const {
+  const bool is = X509_verify(get(), X509_get0_pubkey(authority.get())) == 1;
+  ERR_clear_error();
+  return is;
 }
 
 bool Certificate::Fits(const KeyPair& key) const {

@@ -51,6 +51,11 @@ class Certificate {
   // The one identity of dp's that it holds. Errors: NotFound it holds none; InvalidArgument it
   // holds several or a wrong one.
   absl::StatusOr<Identity> identity() const;
+  // The holder of a certificate without such an identity: its first URI, or else its first mail
+  // address, DNS name, or common name. May be empty.
+  std::string subject() const;
+  // Whether the key of `authority` has signed it.
+  bool IsSignedBy(const Certificate& authority) const;
   // Whether the key pair is the certificate's.
   bool Fits(const KeyPair& key) const;
 

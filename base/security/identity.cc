@@ -23,13 +23,6 @@ constexpr std::pair<Role, absl::string_view> kRoles[] = {
     {Role::kCoordinator, "coordinator"},
 };
 
-absl::string_view NameOf(Role role) {
-  for (const auto& [each, name] : kRoles) {
-    if (each == role) return name;
-  }
-  return "?";
-}
-
 // RFC 3986's unreserved characters.
 bool IsUnreserved(char c) {
   return absl::ascii_isalnum(c) || c == '-' || c == '.' || c == '_' || c == '~';
@@ -72,6 +65,21 @@ absl::Status Wrong(absl::string_view uri, absl::string_view why) {
 
 }  // namespace
 
+absl::string_view NameOf(Role role) {
+  for (const auto& [each, name] : kRoles) {
+    if (each == role) return name;
+  }
+  return "?";
+}
+
+absl::StatusOr<Role> RoleOf(absl::string_view name) {
+  for (const auto& [role, each] : kRoles) {
+    if (each == name) return role;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", absl::CEscape(name), "' is no role; use admin, user, viewer, worker or coordinator"));
+}
+
 std::string ToString(const Identity& identity) {
   return absl::StrCat(NameOf(identity.role), " ", identity.name);
 }
@@ -80,18 +88,18 @@ std::string ToUri(const Identity& identity) {
   return absl::StrCat(kPrefix, NameOf(identity.role), "/", Escaped(identity.name));
 }
 
+bool IsDpUri(absl::string_view uri) { return absl::StartsWith(uri, kPrefix); }
+
 absl::StatusOr<Identity> ParseUri(absl::string_view uri) {
   absl::string_view rest = uri;
   if (!absl::ConsumePrefix(&rest, kPrefix)) return Wrong(uri, "another scheme or trust domain");
   const std::pair<absl::string_view, absl::string_view> halves =
       absl::StrSplit(rest, absl::MaxSplits('/', 1));
-  for (const auto& [role, name] : kRoles) {
-    if (name != halves.first) continue;
-    const absl::StatusOr<std::string> unescaped = Unescaped(halves.second);
-    if (!unescaped.ok()) return Wrong(uri, unescaped.status().message());
-    return Identity{role, *unescaped};
-  }
-  return Wrong(uri, "no such role");
+  const absl::StatusOr<Role> role = RoleOf(halves.first);
+  if (!role.ok()) return Wrong(uri, "no such role");
+  const absl::StatusOr<std::string> unescaped = Unescaped(halves.second);
+  if (!unescaped.ok()) return Wrong(uri, unescaped.status().message());
+  return Identity{*role, *unescaped};
 }
 
 }  // namespace dp::security

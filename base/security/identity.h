@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/field_list.h"
 
 namespace dp::security {
 
@@ -11,10 +12,17 @@ namespace dp::security {
 // of.
 enum class Role { kAdmin, kUser, kViewer, kWorker, kCoordinator };
 
+// As users write it: "admin".
+absl::string_view NameOf(Role role);
+// Errors: InvalidArgument names the text and the roles.
+absl::StatusOr<Role> RoleOf(absl::string_view name);
+
 // The subject of a certificate: a user, or a worker or coordinator by its name.
 struct Identity {
   Role role = Role::kViewer;
   std::string name;
+
+  using Fields = FieldList<&Identity::role, &Identity::name>;
 
   bool operator==(const Identity&) const = default;
 };
@@ -25,6 +33,8 @@ std::string ToString(const Identity& identity);
 // The form in which a certificate holds an identity, as a subject alternative name:
 // "spiffe://dp/user/ann" (SPIFFE-ID 1.0). The name is escaped with percent signs as URIs have it.
 std::string ToUri(const Identity& identity);
+// Whether the URI claims to be such a one.
+bool IsDpUri(absl::string_view uri);
 // Errors: InvalidArgument names the URI and what is wrong with it.
 absl::StatusOr<Identity> ParseUri(absl::string_view uri);
 

@@ -64,8 +64,9 @@ std::string ToClaims(const RankClaims& claims) {
 }
 
 std::string ToClaims(const JoinClaims& claims) {
-  return absl::StrCat(claims.id, "/", absl::ToUnixSeconds(claims.expires_at), "/",
-                      claims.fingerprint);
+  return absl::StrCat(claims.id, "/", absl::ToUnixSeconds(claims.made_at), "/",
+                      absl::ToUnixSeconds(claims.expires_at), "/", claims.fingerprint, "/",
+                      claims.uses, "/", NameOf(claims.identity.role), "/", claims.identity.name);
 }
 
 absl::StatusOr<RankClaims> ToRank(const std::string& text) {
@@ -83,11 +84,20 @@ absl::StatusOr<RankClaims> ToRank(const std::string& text) {
 }
 
 absl::StatusOr<JoinClaims> ToJoin(const std::string& text) {
-  const std::vector<std::string> words = absl::StrSplit(text, '/');
-  int64_t expires_at = 0;
-  if (words.size() == 3 && !words[0].empty() && absl::SimpleAtoi(words[1], &expires_at) &&
-      words[2].size() == kFingerprintDigits) {
-    return JoinClaims{words[0], absl::FromUnixSeconds(expires_at), words[2]};
+  // A name may contain slashes.
+  const std::vector<std::string> words = absl::StrSplit(text, absl::MaxSplits('/', 6));
+  int64_t made_at = 0, expires_at = 0;
+  JoinClaims claims;
+  if (words.size() == 7 && !words[0].empty() && absl::SimpleAtoi(words[1], &made_at) &&
+      absl::SimpleAtoi(words[2], &expires_at) && words[3].size() == kFingerprintDigits &&
+      absl::SimpleAtoi(words[4], &claims.uses)) {
+    claims.id = words[0];
+    claims.made_at = absl::FromUnixSeconds(made_at);
+    claims.expires_at = absl::FromUnixSeconds(expires_at);
+    claims.fingerprint = words[3];
+    DP_ASSIGN_OR_RETURN(claims.identity.role, RoleOf(words[5]));
+    claims.identity.name = words[6];
+    return claims;
   }
   return absl::InvalidArgumentError("it names no authority");
 }
@@ -120,12 +130,12 @@ std::string TokenKey::Token(const RankClaims& claims) const {
   return Sign(kRank, ToClaims(claims));
 }
 
-std::string TokenKey::JoinToken(absl::Time expires_at, const std::string& fingerprint) const {
-  DP_CHECK(fingerprint.size() == kFingerprintDigits);
+std::string TokenKey::JoinToken(JoinClaims claims) const {
+  DP_CHECK(claims.fingerprint.size() == kFingerprintDigits);
   std::array<unsigned char, kIdBytes> id;
   Randomize(id);
-  const std::string digits = absl::BytesToHexString(std::string(id.begin(), id.end()));
-  return Sign(kJoin, ToClaims(JoinClaims{digits, expires_at, fingerprint}));
+  claims.id = absl::BytesToHexString(std::string(id.begin(), id.end()));
+  return Sign(kJoin, ToClaims(claims));
 }
 
 absl::StatusOr<RankClaims> TokenKey::CheckRank(absl::string_view token) const {

@@ -8,12 +8,16 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/rank.h"
+#include "base/security/identity.h"
 
 // Tokens that a coordinator gives out and later recognizes, without keeping a list of them: claims
 // in clear, and an HMAC-SHA256 of them (RFC 2104). Whoever has a token may use it, so it travels
 // only over TLS and lies only in files of mode 0600.
 
 namespace dp::security {
+
+// The metadata of a call that holds its token.
+inline constexpr char kTokenMetadata[] = "dp-token";
 
 // The claims of a rank: its place in one generation of one job.
 struct RankClaims {
@@ -23,11 +27,14 @@ struct RankClaims {
   bool operator==(const RankClaims&) const = default;
 };
 
-// The claims of a worker that has no certificate yet.
+// The claims of a worker or user who has no certificate yet.
 struct JoinClaims {
-  std::string id;           // by which a coordinator knows a token that was used
-  absl::Time expires_at;    // to the second
-  std::string fingerprint;  // of the authority that the worker is to trust
+  std::string id = {};                     // by which a coordinator knows a token that was used
+  absl::Time made_at = absl::UnixEpoch();  // to the second, as the next
+  absl::Time expires_at;
+  std::string fingerprint;  // of the authority that its holder is to trust
+  Identity identity;        // what the certificate will say; a worker without name chooses one
+  int uses = 0;             // how many certificates it is good for; 0: any number
 
   bool operator==(const JoinClaims&) const = default;
 };
@@ -49,8 +56,8 @@ class TokenKey {
   std::string bytes() const { return {bytes_.begin(), bytes_.end()}; }
 
   std::string Token(const RankClaims& claims) const;
-  // With a random id.
-  std::string JoinToken(absl::Time expires_at, const std::string& fingerprint) const;
+  // With a random id in place of that of the claims.
+  std::string JoinToken(JoinClaims claims) const;
 
   // Errors: Unauthenticated it was not made with this key, or for another purpose.
   absl::StatusOr<RankClaims> CheckRank(absl::string_view token) const;

@@ -17,6 +17,13 @@ bool Refused(const absl::Status& status) {
 
 class TokenTest : public testing::Test {
  protected:
+  std::string AJoinToken(absl::Time expires_at) const {
+    return key_.JoinToken({.expires_at = expires_at,
+                           .fingerprint = kFingerprint,
+                           .identity = {Role::kUser, "a/b"},
+                           .uses = 3});
+  }
+
   const TokenKey key_ = TokenKey::Make();
   const RankClaims rank_{{JobId(7), Generation(2), 31}, kIssuedAt + absl::Nanoseconds(5)};
 };
@@ -48,7 +55,7 @@ TEST_F(TokenTest, NoByteOfATokenCanBeChanged) {
 }
 
 TEST_F(TokenTest, ATokenForOnePurposeIsNoneForAnother) {
-  EXPECT_TRUE(Refused(key_.CheckRank(key_.JoinToken(kIssuedAt, kFingerprint)).status()));
+  EXPECT_TRUE(Refused(key_.CheckRank(AJoinToken(kIssuedAt)).status()));
   EXPECT_TRUE(Refused(key_.CheckJoin(key_.Token(rank_), kIssuedAt).status()));
   EXPECT_FALSE(ReadJoinToken(key_.Token(rank_)).ok());
   const std::string renamed = "dpj1" + key_.Token(rank_).substr(4);
@@ -56,15 +63,17 @@ TEST_F(TokenTest, ATokenForOnePurposeIsNoneForAnother) {
 }
 
 TEST_F(TokenTest, AJoinTokenHoldsForItsTimeAndTellsWhomToTrust) {
-  const std::string token = key_.JoinToken(kIssuedAt + absl::Minutes(10), kFingerprint);
+  const std::string token = AJoinToken(kIssuedAt + absl::Minutes(10));
   const auto read = ReadJoinToken(token);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->fingerprint, kFingerprint);
+  EXPECT_EQ(read->identity, (Identity{Role::kUser, "a/b"}));
+  EXPECT_EQ(read->uses, 3);
   EXPECT_EQ(*key_.CheckJoin(token, kIssuedAt), *read);
   const absl::Status late = key_.CheckJoin(token, kIssuedAt + absl::Minutes(10)).status();
   EXPECT_TRUE(Refused(late));
   EXPECT_THAT(late.message(), HasSubstr("expired"));
-  const std::string another = key_.JoinToken(kIssuedAt + absl::Minutes(10), kFingerprint);
+  const std::string another = AJoinToken(kIssuedAt + absl::Minutes(10));
   EXPECT_NE(ReadJoinToken(another)->id, read->id);
 }
 

@@ -5,13 +5,20 @@
 namespace dp::ctl {
 
 client::Connection& Context::coordinator() {
-  if (connection_ == nullptr) connection_ = surroundings_.connect(flags_.coordinator);
+  if (connection_ == nullptr)
+    connection_ = surroundings_.connect(flags_.coordinator, flags_.credentials);
   return *connection_;
 }
 
 absl::Duration Context::Within(absl::Duration duration) const {
   if (until_ == absl::InfiniteFuture()) return duration;
   return std::min(duration, std::max(until_ - surroundings_.clock.Now(), absl::ZeroDuration()));
+}
+
+void Context::RenewLogin() {
+  if (connection_ == nullptr) return;
+  out().flush();  // its reader need not wait for the renewal
+  surroundings_.logins.renew(*connection_, flags_.coordinator, flags_.credentials);
 }
 
 void Context::Interrupt() {

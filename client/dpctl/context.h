@@ -15,6 +15,7 @@
 #include "client/connection.h"
 #include "client/dpctl/interrupts.h"
 #include "client/dpctl/local/local_cluster.h"
+#include "client/dpctl/logins.h"
 #include "client/pause.h"
 #include "client/retry_loop.h"
 #include "proto/job/job_check.h"
@@ -39,7 +40,11 @@ struct Machine {
 
 // The surroundings of dpctl: main.cc makes the real ones, tests make fakes.
 struct Surroundings {
-  std::function<std::unique_ptr<client::Connection>(const std::string& address)> connect;
+  // Without a credential for the address, every call of the connection says so.
+  std::function<std::unique_ptr<client::Connection>(const std::string& address,
+                                                    const client::CredentialFlags& flags)>
+      connect;
+  Logins logins;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local;
   SampleShape sample_shape;
   std::string working_dir;  // absolute; where dpctl was called
@@ -57,6 +62,7 @@ enum class Format { kTable, kJson, kName };
 // The flags that every command takes.
 struct GlobalFlags {
   std::string coordinator;
+  client::CredentialFlags credentials;
   absl::Duration timeout = absl::Seconds(10);
   Format format = Format::kTable;
   bool no_headers = false;
@@ -103,8 +109,15 @@ class Context {
   // Ends the pauses between attempts, for callers that retry by themselves. Valid until Reconnect.
   client::Pause& pause() { return *pause_; }
 
-  // Replaces the coordinator's address from the flags. Before the first use.
-  void ConnectTo(const std::string& address) { flags_.coordinator = address; }
+  // Replaces the coordinator's address and the credential from the flags. Before the first use.
+  void ConnectTo(const std::string& address, const std::string& credential_dir) {
+    flags_.coordinator = address;
+    flags_.credentials = {.dir = credential_dir};
+  }
+
+  // Renews the login with which the command has called, if it did and if the login is due
+  // (Logins::renew). Once, after the command.
+  void RenewLogin();
 
   // Ends the call in flight and all later calls with Cancelled, until Reconnect. Any thread, once
   // coordinator() was used.

@@ -225,4 +225,8 @@ v1::Job ToProto(const core::Job& job, const View& view) {
   return proto;
 }
 
+void HideValues(v1::Job* job) {
+  for (auto& [name, value] : *job->mutable_spec()->mutable_env()) value = "(hidden)";
+}
+
 }  // namespace dp::server

@@ -17,5 +17,7 @@ v1::FailureClass ToProto(core::FailureClass failure_class);
 std::optional<core::FailureClass> FromProto(v1::FailureClass failure_class);
 v1::PendingReason ToProto(const core::PendingReason& reason);
 v1::Job ToProto(const core::Job& job, const View& view);
+// Replaces the values of the job's variables, which may be secret.
+void HideValues(v1::Job* job);
 
 }  // namespace dp::server

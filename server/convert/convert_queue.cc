@@ -64,6 +64,7 @@ v1::Event ToProto(const core::Event& event) {
   proto.set_worker(event.worker);
   proto.set_kind(event.kind);
   proto.set_text(event.text);
+  proto.set_actor(event.actor);
   return proto;
 }
 

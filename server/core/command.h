@@ -14,6 +14,7 @@
 #include "base/id.h"
 #include "base/labels.h"
 #include "base/rank.h"
+#include "base/security/identity.h"
 #include "server/core/failure_class.h"
 #include "server/core/job_spec.h"
 #include "store/key_values.h"
@@ -54,8 +55,12 @@ struct SubmitJob {
   std::string request_id;  // a repeated id returns the job that the first command made
   JobSpec spec;
   std::string user = {};
+  // The user who may change the job, and has proven to be this one. Empty: nobody has, so only
+  // administrators may.
+  std::string owner = {};
 
-  using Fields = FieldList<&SubmitJob::request_id, &SubmitJob::spec, &SubmitJob::user>;
+  using Fields =
+      FieldList<&SubmitJob::request_id, &SubmitJob::spec, &SubmitJob::user, &SubmitJob::owner>;
 };
 
 struct CancelJob {
@@ -360,12 +365,43 @@ struct AskHandover {
                 &AskHandover::preempted_by, &AskHandover::leave_by, &AskHandover::version>;
 };
 
+// Gives a person a role, whatever their certificates say.
+struct GrantRole {
+  std::string name;
+  security::Role role = security::Role::kViewer;
+
+  using Fields = FieldList<&GrantRole::name, &GrantRole::role>;
+};
+
+// No certificate of this person or worker counts any more that was made until `made_until`. This is
+// a time of the clock that certificates are made by. Those of commands may be ahead of it.
+struct RevokeAccess {
+  std::string name;
+  bool worker = false;  // the name is a worker's
+  absl::Time made_until;
+
+  using Fields = FieldList<&RevokeAccess::name, &RevokeAccess::worker, &RevokeAccess::made_until>;
+};
+
+// A join token is exchanged for a certificate. The reply is the name in the certificate.
+struct UseToken {
+  std::string id;    // empty: an administrator joins it, without a token
+  int uses_max = 0;  // 0: any number
+  absl::Time expires_at;
+  security::Identity identity;                  // a worker without name gets one
+  std::string host = {};                        // after which it is named
+  absl::Time made_at = absl::InfiniteFuture();  // the token, by the clock of certificates
+
+  using Fields = FieldList<&UseToken::id, &UseToken::uses_max, &UseToken::expires_at,
+                           &UseToken::identity, &UseToken::host, &UseToken::made_at>;
+};
+
 using AnyAction =
     std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
                  LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch, RegisterCheckpoint,
                  RegisterWeights, AskHandover, RetryJob, FinishJob, HoldJob, ReleaseJob,
                  PrioritizeJob, RequeueJob, ExpireJob, ForgetJob, DrainWorker, UndrainWorker,
-                 GiveUpRank, ReportSlots, CompleteFirstStep>;
+                 GiveUpRank, ReportSlots, CompleteFirstStep, GrantRole, RevokeAccess, UseToken>;
 
 template <typename Kind, typename Any>
 inline constexpr bool kIsKindOf = false;
@@ -389,6 +425,9 @@ struct Action : AnyAction {
 struct Command {
   absl::Time at;  // when the decision was taken
   Action action;
+  // Its originator, as "user ann"; empty: the coordinator itself, or a rank or worker that the
+  // action names.
+  std::string actor = {};
 };
 
 }  // namespace dp::core

@@ -33,6 +33,7 @@ std::string WorkersOf(const Job& job) {
 
 Outcome Coordinator::Apply(const Command& command) {
   now_ = command.at;
+  actor_ = command.actor;
   touched_.clear();
   store_changes_.clear();
   recorded_ = false;
@@ -195,14 +196,26 @@ absl::StatusOr<const KeyValues*> Coordinator::store(JobId id, Generation generat
 uint64_t Coordinator::StateDigest() const { return DigestOf(state_); }
 
 void Coordinator::Tell(const Job& job, absl::string_view kind, std::string text) {
-  state_.events.Add(
-      {.at = now_, .job = job.id, .kind = std::string(kind), .text = std::move(text)});
+  state_.events.Add({.at = now_,
+                     .job = job.id,
+                     .kind = std::string(kind),
+                     .text = std::move(text),
+                     .actor = actor_});
   Touch({Topic::Kind::kEvents});
 }
 
 void Coordinator::Tell(const Worker& worker, absl::string_view kind, std::string text) {
+  state_.events.Add({.at = now_,
+                     .worker = worker.name,
+                     .kind = std::string(kind),
+                     .text = std::move(text),
+                     .actor = actor_});
+  Touch({Topic::Kind::kEvents});
+}
+
+void Coordinator::Tell(absl::string_view kind, std::string text) {
   state_.events.Add(
-      {.at = now_, .worker = worker.name, .kind = std::string(kind), .text = std::move(text)});
+      {.at = now_, .kind = std::string(kind), .text = std::move(text), .actor = actor_});
   Touch({Topic::Kind::kEvents});
 }
 

@@ -85,6 +85,10 @@ class Coordinator {
   absl::StatusOr<Reply> On(const AskHandover& command, absl::Time at);
   absl::StatusOr<Reply> On(const ExpireJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const ForgetJob& command, absl::Time at);
+  // In access_commands.cc.
+  absl::StatusOr<Reply> On(const GrantRole& command, absl::Time at);
+  absl::StatusOr<Reply> On(const RevokeAccess& command, absl::Time at);
+  absl::StatusOr<Reply> On(const UseToken& command, absl::Time at);
   // In generation_commands.cc.
   absl::StatusOr<Reply> On(const PlaceJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const RetryJob& command, absl::Time at);
@@ -145,6 +149,8 @@ class Coordinator {
   // Adds an event to the history.
   void Tell(const Job& job, absl::string_view kind, std::string text = "");
   void Tell(const Worker& worker, absl::string_view kind, std::string text = "");
+  // About people and their access.
+  void Tell(absl::string_view kind, std::string text);
   void TellMove(const Job& job);
   void Stamp(const Topic& topic);
   Outcome Finish(absl::StatusOr<Reply> reply);
@@ -154,6 +160,7 @@ class Coordinator {
   State state_;
   // About the current command: its time and its effects.
   absl::Time now_;
+  std::string actor_;
   std::set<Topic> touched_;
   std::vector<Topic> store_changes_;  // their versions are in KeyValues
   bool recorded_ = false;

@@ -18,7 +18,7 @@ class StateDigester {
  public:
   void Add(const State& state) {
     const auto& [epoch, revision, at, workers, jobs, store_ports, events, limits, kept_answers,
-                 stores, versions] = state;
+                 stores, access, versions] = state;
     AddAll(epoch, revision, at, limits);
     if (kept_answers != KeptAnswers::kWhole) Add(kept_answers);
     AddAll(workers.last_id(), workers.by_id().size());
@@ -30,6 +30,7 @@ class StateDigester {
     AddAll(store_ports.uses(), events.last(), events.events().size());
     for (const auto& [number, event] : events.events()) Add(event);
     for (const auto& [job, store] : stores) AddAll(job, store);
+    Add(access);
     for (const auto& [topic, version] : versions) AddAll(topic.kind, topic.id, topic.key, version);
   }
 
@@ -134,6 +135,17 @@ class StateDigester {
   void Add(const StorePorts::Use& use) { AddAll(use.holder, use.free_since); }
   void Add(const KeyValues::Entry& entry) { AddAll(entry.value, entry.version); }
   void Add(const Rendezvous& world) { AddAll(world.state(), world.size(), world.members()); }
+
+  void Add(const security::Identity& identity) {
+    AddFields<2, &security::Identity::name>(identity);
+  }
+  void Add(const Holder& holder) { AddFields<2, &Holder::revoked_at>(holder); }
+  void Add(const UsedToken& token) { AddFields<2, &UsedToken::expires_at>(token); }
+  void Add(const AccessList& access) {
+    const auto& [people, workers, tokens] = access.contents();
+    if (people.empty() && workers.empty() && tokens.empty()) return;
+    AddAll(people, workers, tokens);
+  }
 
   // Without the text.
   void Add(const Event& event) {

@@ -12,17 +12,18 @@
 
 namespace dp::core {
 
-// Something that happened to a job or a worker, for people.
+// Something that happened to a job, a worker, or who may use the cluster; for people.
 struct Event {
   uint64_t number = 0;  // counts all events from 1
   absl::Time at = {};
   JobId job = {};           // not valid: it is about a worker
-  std::string worker = {};  // empty: it is about a job
+  std::string worker = {};  // empty: it is about a job, or about access to the cluster
   std::string kind = {};    // one word
   std::string text = {};
+  std::string actor = {};  // who caused it, as "user ann"; empty: nobody who had to say who it is
 
   using Fields = FieldList<&Event::number, &Event::at, &Event::job, &Event::worker, &Event::kind,
-                           &Event::text>;
+                           &Event::text, &Event::actor>;
 };
 
 // The latest events, of each job and in all. The history follows from the commands, so the journal

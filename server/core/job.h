@@ -134,6 +134,7 @@ struct Job {
   JobId id;
   std::string request_id;
   std::string user;
+  std::string owner;  // who may change it (SubmitJob::owner)
   JobSpec spec;
   JobState state = JobState::kPending;
   Revision version;               // of the last change
@@ -177,7 +178,7 @@ struct Job {
                 &Job::restarts, &Job::restart_count, &Job::not_before, &Job::no_retry,
                 &Job::not_restarted, &Job::priority, &Job::held, &Job::queued, &Job::after,
                 &Job::time_left, &Job::deadline, &Job::submitted_at, &Job::placed_at,
-                &Job::running_at, &Job::finished_at>;
+                &Job::running_at, &Job::finished_at, &Job::owner>;
 
   bool terminal() const { return state >= JobState::kSucceeded; }
   // Whether a rank holds a slot.

@@ -15,7 +15,7 @@ absl::StatusOr<Reply> Coordinator::On(const SubmitJob& command, absl::Time at) {
   if (submitted.made) {
     Touch({Topic::Kind::kJob, submitted.id.value()});
     Touch({Topic::Kind::kJobList});
-    Tell(*job(submitted.id), "submitted", command.user.empty() ? "" : "by " + command.user);
+    Tell(*job(submitted.id), "submitted", command.user.empty() ? "" : "for " + command.user);
   }
   return Reply(submitted.id);
 }

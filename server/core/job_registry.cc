@@ -138,6 +138,7 @@ absl::StatusOr<Job> JobRegistry::Draft(const SubmitJob& request, Revision revisi
   job.request_id = request.request_id;
   job.spec = request.spec;
   job.user = request.user;
+  job.owner = request.owner;
   job.priority = request.spec.scheduling.priority;
   job.held = request.spec.scheduling.hold;
   job.queued = revision;

@@ -31,6 +31,7 @@ struct Topic {
     // A world is placed, sealed, closed or asked to hand over. It shares kWorld's version, but does
     // not change when a rank joins: n ranks that wait are not woken n times each.
     kWorldState,
+    kAccess,  // who may do what
   };
   Kind kind = Kind::kJob;
   uint64_t id = 0;       // job or worker; 0 for lists
@@ -55,8 +56,8 @@ struct GroupResults {
 };
 
 // The reply; monostate if the status says everything.
-using Reply =
-    std::variant<std::monostate, JobId, WorkerId, Epoch, std::vector<StoreResult>, GroupResults>;
+using Reply = std::variant<std::monostate, JobId, WorkerId, Epoch, std::vector<StoreResult>,
+                           GroupResults, std::string>;
 
 // The driver acts in this order. It makes the command durable if `journal` is set, replies, and
 // wakes whoever waits on a topic of `changed`.

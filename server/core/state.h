@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "base/id.h"
+#include "server/core/access/access_list.h"
 #include "server/core/event_history.h"
 #include "server/core/generation_store.h"
 #include "server/core/job_registry.h"
@@ -25,7 +26,8 @@ struct State {
   KeyValueLimits store_limits;                     // of this epoch
   KeptAnswers kept_answers = KeptAnswers::kWhole;  // likewise
   std::map<JobId, GenerationStore> stores;         // of the jobs whose world is open
-  std::map<Topic, Revision> versions;              // of all topics but jobs, which carry their own
+  AccessList access;
+  std::map<Topic, Revision> versions;  // of all topics but jobs, which carry their own
 };
 
 }  // namespace dp::core

@@ -32,12 +32,6 @@ absl::Status CheckRequest(const RegisterWorker& request) {
       absl::StrCat(named, " '", name, "' is no worker name; use ", kWorkerNameRule));
 }
 
-absl::Status Taken(const Worker& worker) {
-  return absl::AlreadyExistsError(absl::StrCat(
-      "worker name ", worker.name, " is taken: the dp-worker on host ", worker.host, " at ",
-      worker.address, " has it; give this one a --name of its own, or end that one first"));
-}
-
 std::vector<RankKey> TakeHolders(Worker& worker) {
   std::vector<RankKey> holders;
   for (std::optional<RankKey>& slot : worker.slots) {
@@ -49,6 +43,12 @@ std::vector<RankKey> TakeHolders(Worker& worker) {
 }
 
 }  // namespace
+
+absl::Status NameTaken(const Worker& worker) {
+  return absl::AlreadyExistsError(absl::StrCat(
+      "worker name ", worker.name, " is taken: the dp-worker on host ", worker.host, " at ",
+      worker.address, " has it; give this one a --name of its own, or end that one first"));
+}
 
 WorkerTable::WorkerTable(Contents contents)
     : last_id_(contents.last_id),
@@ -75,7 +75,7 @@ absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWork
   }
   Worker& worker = Named(request.name.empty() ? FreeName(request.host) : request.name);
   if (worker.ready() && worker.incarnation.valid()) {
-    if (!worker.leaving || !worker.jobs().empty()) return Taken(worker);
+    if (!worker.leaving || !worker.jobs().empty()) return NameTaken(worker);
     DP_CHECK(EndLife(worker, "it shut down, and another daemon has its name", at).empty());
   }
   worker.host = request.host;

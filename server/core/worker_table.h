@@ -13,6 +13,9 @@
 
 namespace dp::core {
 
+// AlreadyExists: this worker, which is ready, has its name.
+absl::Status NameTaken(const Worker& worker);
+
 // The workers, their slots, and the rank that holds each slot. A worker is a name. Each process of
 // its daemon is an incarnation, and a lost incarnation never comes back. Not thread-safe; owned by
 // the Coordinator.

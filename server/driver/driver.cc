@@ -71,14 +71,14 @@ Driver::Driver(const Options& options, Journal& journal, const Clock& clock, OnE
 
 Driver::~Driver() { Stop(); }
 
-absl::Status Driver::Submit(core::Action action, OnOutcome done) {
+absl::Status Driver::Submit(core::Action action, OnOutcome done, Submitter submitter) {
   const size_t bytes = BytesOf(action);
   const size_t queued = queued_bytes_.fetch_add(bytes);
   absl::Status status;
   if (queued > 0 && queued + bytes > options_.queue_bytes_max) {
     status = Busy(absl::StrCat(options_.queue_bytes_max >> 20, " MiB of requests"));
   } else {
-    status = Push(CommandItem{std::move(action), std::move(done), {}, bytes});
+    status = Push(CommandItem{std::move(action), std::move(done), {}, bytes, std::move(submitter)});
   }
   if (!status.ok()) queued_bytes_ -= bytes;
   return status;
@@ -87,13 +87,14 @@ absl::Status Driver::Submit(core::Action action, OnOutcome done) {
 absl::Status Driver::Ask(OnAnswer done) { return Push(AskItem{std::move(done)}); }
 
 std::optional<Heartbeats::Renewal> Driver::Renew(WorkerId worker, Incarnation incarnation,
-                                                 uint64_t lease_number) {
-  return heartbeats_.Note({worker, incarnation, clock_.Now() + behind_, lease_number});
+                                                 uint64_t lease_number, std::string name) {
+  return heartbeats_.Note(
+      {worker, incarnation, clock_.Now() + behind_, lease_number, std::move(name)});
 }
 
 absl::Status Driver::Hear(WorkerId worker, Incarnation incarnation, OnAnswer done,
-                          uint64_t lease_number) {
-  return Push(HearItem{worker, incarnation, lease_number, std::move(done)});
+                          uint64_t lease_number, Permit permit) {
+  return Push(HearItem{worker, incarnation, lease_number, std::move(done), std::move(permit), {}});
 }
 
 absl::Status Driver::TellLogs(JobId job, uint64_t version, OnAnswer done) {
@@ -198,8 +199,8 @@ void Driver::Fail(absl::Status failure) {
   Log(Severity::kError, "journal_failed", {{"error", failure_.ToString()}});
 }
 
-core::Outcome Driver::Apply(core::Action action) {
-  core::Command command{now_, std::move(action)};
+core::Outcome Driver::Apply(core::Action action, std::string actor) {
+  core::Command command{now_, std::move(action), std::move(actor)};
   const std::string removed = NameToRemove(command, coordinator_);
   core::Outcome outcome = coordinator_.Apply(command);
   LogEvents(command, outcome, coordinator_, removed);
@@ -209,6 +210,8 @@ core::Outcome Driver::Apply(core::Action action) {
   if (const auto* registered = std::get_if<core::RegisterWorker>(&command.action)) {
     const auto* worker = std::get_if<WorkerId>(&outcome.reply);
     if (outcome.status.ok() && worker) Welcome(*worker, registered->incarnation);
+  } else if (std::holds_alternative<core::RevokeAccess>(command.action)) {
+    publish_ = true;
   } else if (const auto* leaving = std::get_if<core::LeaveWorker>(&command.action)) {
     // LeaveWorker came by heartbeat, and counts as one.
     if (outcome.status.ok()) {

@@ -47,6 +47,16 @@ struct View {
   absl::Status failure = {};      // why the driver ends; OK while it runs, and after Stop
 };
 
+// Asked on the driver's thread right before a command or heartbeat counts. An error rejects it.
+// Null: always OK.
+using Permit = std::function<absl::Status(const View&)>;
+
+// The originator of a command, and whether they may give it.
+struct Submitter {
+  std::string actor = {};  // as core::Command has it
+  Permit permit = {};
+};
+
 // Owns the Coordinator and the one thread that touches it. The thread drains a bounded queue,
 // applies every command and journals the batch with one sync. Then it answers, and then it wakes
 // the parked calls: nobody sees what a crash could undo (docs/coordinator-process.md). If the
@@ -108,16 +118,17 @@ class Driver {
   ~Driver();
 
   // Applies a command, stamped with the time at which the driver takes it.
-  absl::Status Submit(core::Action action, OnOutcome done);
+  absl::Status Submit(core::Action action, OnOutcome done, Submitter submitter = {});
   // Answers from the state between two batches.
   absl::Status Ask(OnAnswer done);
   // Extends a lease at once, on the caller's thread, without waiting. nullopt: call Hear instead.
-  // `lease_number` names the lease that the daemon knows of (core::Liveness).
+  // `lease_number` names the lease that the daemon knows of (core::Liveness); `name` is the one
+  // that it has proven, empty if it need not prove one.
   std::optional<Heartbeats::Renewal> Renew(WorkerId worker, Incarnation incarnation,
-                                           uint64_t lease_number = 0);
+                                           uint64_t lease_number = 0, std::string name = "");
   // Extends a lease through the queue. Answers with the status of Coordinator::CheckWorker.
   absl::Status Hear(WorkerId worker, Incarnation incarnation, OnAnswer done,
-                    uint64_t lease_number = 0);
+                    uint64_t lease_number = 0, Permit permit = {});
   // Wakes the waits for logs of the job, whose version is now `version`; then answers.
   absl::Status TellLogs(JobId job, uint64_t version, OnAnswer done);
   const core::PlacementPolicy& placement() const { return options_.placement; }
@@ -144,6 +155,7 @@ class Driver {
     OnOutcome done;
     core::Outcome outcome;
     size_t bytes = 0;  // of the action
+    Submitter submitter;
   };
   struct AskItem {
     OnAnswer done;
@@ -153,6 +165,8 @@ class Driver {
     Incarnation incarnation;
     uint64_t lease_number = 0;
     OnAnswer done;
+    Permit permit;
+    absl::Status permitted;
   };
   struct LogsItem {
     JobId job;
@@ -200,7 +214,7 @@ class Driver {
   // less than `enough`. Precondition: options_.disk_available.
   uint64_t Room(uint64_t enough);
   void NoteSilent(core::AccusePeers& accusation) const;
-  core::Outcome Apply(core::Action action);
+  core::Outcome Apply(core::Action action, std::string actor = "");
   void ApplyVerdicts();
   void ApplyPolicies();
   // Journals the batch, then publishes what is durable to heartbeats_.

@@ -38,6 +38,10 @@ size_t Driver::BytesIn(const std::vector<Item>& items) {
 
 void Driver::Take(Item& item) {
   if (auto* command = std::get_if<CommandItem>(&item)) {
+    if (command->submitter.permit) {
+      command->outcome.status = command->submitter.permit(MakeView());
+      if (!command->outcome.status.ok()) return;
+    }
     command->outcome.status = Admit(command->action);
     if (!command->outcome.status.ok()) return;
     if (const auto* worker = std::get_if<core::RegisterWorker>(&command->action)) {
@@ -48,8 +52,10 @@ void Driver::Take(Item& item) {
     if (auto* accusation = std::get_if<core::AccusePeers>(&command->action)) {
       NoteSilent(*accusation);
     }
-    command->outcome = Apply(std::move(command->action));
+    command->outcome = Apply(std::move(command->action), std::move(command->submitter.actor));
   } else if (auto* hear = std::get_if<HearItem>(&item)) {
+    if (hear->permit) hear->permitted = hear->permit(MakeView());
+    if (!hear->permitted.ok()) return;
     if (coordinator_.CheckWorker(hear->worker, hear->incarnation).ok()) {
       liveness_.Hear(hear->worker, hear->incarnation, now_, hear->lease_number);
     }
@@ -125,6 +131,7 @@ void Driver::Answer(Item& item) {
   std::visit(Overloaded{[&](CommandItem& command) { command.done(command.outcome, view); },
                         [&](AskItem& ask) { ask.done(ok, view); },
                         [&](HearItem& hear) {
+                          if (!hear.permitted.ok()) return hear.done(hear.permitted, view);
                           hear.done(coordinator_.CheckWorker(hear.worker, hear.incarnation), view);
                         },
                         [&](LogsItem& logs) { logs.done(ok, view); }, [](WaitItem&) {},

@@ -195,6 +195,17 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
                 {{"worker", NameOf(coordinator, report.worker)},
                  {"unhealthy", report.unhealthy.size()}});
           },
+          [](const core::GrantRole& grant) {
+            Log(Severity::kInfo, "role_granted",
+                {{"name", grant.name}, {"role", std::string(security::NameOf(grant.role))}});
+          },
+          [](const core::RevokeAccess& revoke) {
+            Log(Severity::kInfo, "access_revoked",
+                {{"name", revoke.name}, {"of", revoke.worker ? "worker" : "person"}});
+          },
+          [](const core::UseToken& use) {
+            Log(Severity::kInfo, "token_used", {{"by", security::ToString(use.identity)}});
+          },
           [](const core::DrainWorker& drain) {
             Log(Severity::kInfo, "worker_drained",
                 {{"worker", drain.worker}, {"reason", drain.reason}});

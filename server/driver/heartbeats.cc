@@ -10,6 +10,7 @@ std::optional<Heartbeats::Renewal> Heartbeats::Note(const Beat& beat) {
   const auto it = known_.find(beat.worker);
   if (it == known_.end() || it->second.incarnation != beat.incarnation) return std::nullopt;
   Known& known = it->second;
+  if (!beat.name.empty() && beat.name != known.name) return std::nullopt;
   if (!known.beat.has_value()) beating_.push_back(beat.worker);
   known.beat = beat;
   return Renewal{epoch_, revision_, known.offer};
@@ -20,7 +21,10 @@ void Heartbeats::Publish(const core::Coordinator& coordinator, const core::Liven
   for (const auto& [id, worker] : coordinator.state().workers.by_id()) {
     // A daemon that leaves says so with every heartbeat, so its heartbeats are commands.
     if (!worker.ready() || worker.leaving) continue;
-    fresh.emplace_hint(fresh.end(), id, Known{worker.incarnation, liveness.offer(id), {}});
+    // Whether its certificate still counts must be asked each time.
+    if (coordinator.state().access.WasRevoked({security::Role::kWorker, worker.name})) continue;
+    fresh.emplace_hint(fresh.end(), id,
+                       Known{worker.incarnation, worker.name, liveness.offer(id), {}});
   }
   MutexLock lock(mu_);
   epoch_ = coordinator.epoch();

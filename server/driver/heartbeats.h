@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -27,6 +28,7 @@ class Heartbeats {
     Incarnation incarnation;
     absl::Time at;
     uint64_t lease_number = 0;  // of the lease that the daemon knows of
+    std::string name = {};      // that the daemon has proven; empty: it need not prove one
   };
   // The answer to a heartbeat. It reveals nothing that a crash could undo.
   struct Renewal {
@@ -59,6 +61,7 @@ class Heartbeats {
  private:
   struct Known {
     Incarnation incarnation;
+    std::string name;
     core::Liveness::Lease offer;
     std::optional<Beat> beat;  // since TellLiveness
   };

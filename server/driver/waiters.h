@@ -26,7 +26,8 @@ class Waiters {
  public:
   // Chosen by the caller; names one parked call.
   using Ticket = uint64_t;
-  enum class Wake { kChanged, kDeadline, kCancelled, kStopping, kRefused };
+  // kDenied comes from those who check callers, and never from here.
+  enum class Wake { kChanged, kDeadline, kCancelled, kStopping, kRefused, kDenied };
   // With kChanged, the call's topics that changed; empty while the call is being parked. Every
   // change since then is passed on once.
   using Changed = absl::Span<const core::Topic* const>;

@@ -59,6 +59,7 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
 Record ToRecord(const core::Command& command) {
   Record record;
   *record.mutable_at() = ToProto(command.at);
+  record.set_actor(command.actor);
   std::visit([&](const auto& action) { Fill(action, &record); }, command.action);
   return record;
 }
@@ -66,7 +67,7 @@ Record ToRecord(const core::Command& command) {
 absl::StatusOr<core::Command> FromRecord(const Record& record) {
   DP_RETURN_IF_ERROR(CheckVersion(record));
   DP_ASSIGN_OR_RETURN(core::Action action, ToAction(record));
-  return core::Command{FromProto(record.at()), std::move(action)};
+  return core::Command{FromProto(record.at()), std::move(action), record.actor()};
 }
 
 }  // namespace dp::server

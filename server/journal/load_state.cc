@@ -58,6 +58,7 @@ class LoadedState {
     for (const journal::SavedEvent& saved : piece.events()) {
       DP_RETURN_IF_ERROR(Load(saved, &events_.events[saved.number()]));
     }
+    DP_RETURN_IF_ERROR(AddAccess(piece));
     AddStores(piece);
     return AddVersions(piece);
   }
@@ -66,6 +67,7 @@ class LoadedState {
     state_.workers = core::WorkerTable(std::move(workers_));
     state_.jobs = core::JobRegistry(std::move(jobs_));
     state_.store_ports = core::StorePorts(std::move(ports_));
+    state_.access = core::AccessList(std::move(access_));
     state_.events = core::EventHistory(std::move(events_));
     for (auto& [job, values] : values_) {
       state_.stores.emplace(job,
@@ -87,6 +89,17 @@ class LoadedState {
     workers_.last_id = piece.last_worker();
     jobs_.last_id = piece.last_job();
     events_.last = piece.last_event();
+    return absl::OkStatus();
+  }
+
+  absl::Status AddAccess(const journal::Snapshot& piece) {
+    for (const journal::SavedHolder& saved : piece.holders()) {
+      auto& holders = saved.worker() ? access_.workers : access_.people;
+      DP_RETURN_IF_ERROR(Load(saved, &holders[saved.name()]));
+    }
+    for (const journal::SavedToken& saved : piece.tokens()) {
+      DP_RETURN_IF_ERROR(Load(saved, &access_.tokens[saved.id()]));
+    }
     return absl::OkStatus();
   }
 
@@ -128,6 +141,7 @@ class LoadedState {
   core::JobRegistry::Contents jobs_;
   std::map<int, core::StorePorts::Use> ports_;
   core::EventHistory::Contents events_;
+  core::AccessList::Contents access_;
   std::map<JobId, KeyValues::Contents> values_;
   std::map<JobId, core::GenerationStore::Clients> clients_;
 };

@@ -103,6 +103,27 @@ void SaveStore(JobId job, const core::GenerationStore& store, Pieces& pieces) {
   }
 }
 
+void SaveHolders(const std::map<std::string, core::Holder>& holders, bool workers, Pieces& pieces) {
+  for (const auto& [name, holder] : holders) {
+    journal::SavedHolder* saved = pieces->add_holders();
+    saved->set_name(name);
+    saved->set_worker(workers);
+    Save(holder, saved);
+    pieces.Added(*saved);
+  }
+}
+
+void SaveAccess(const core::AccessList& access, Pieces& pieces) {
+  SaveHolders(access.contents().people, /*workers=*/false, pieces);
+  SaveHolders(access.contents().workers, /*workers=*/true, pieces);
+  for (const auto& [id, token] : access.contents().tokens) {
+    journal::SavedToken* saved = pieces->add_tokens();
+    saved->set_id(id);
+    Save(token, saved);
+    pieces.Added(*saved);
+  }
+}
+
 }  // namespace
 
 journal::SavedVersion::Kind ToJournal(core::Topic::Kind kind) {
@@ -117,6 +138,8 @@ journal::SavedVersion::Kind ToJournal(core::Topic::Kind kind) {
       return journal::SavedVersion::KIND_WORKERS;
     case core::Topic::Kind::kEvents:
       return journal::SavedVersion::KIND_EVENTS;
+    case core::Topic::Kind::kAccess:
+      return journal::SavedVersion::KIND_ACCESS;
     case core::Topic::Kind::kJob:
     case core::Topic::Kind::kStoreKey:
     case core::Topic::Kind::kStoreElement:
@@ -130,7 +153,7 @@ journal::SavedVersion::Kind ToJournal(core::Topic::Kind kind) {
 
 std::vector<std::string> ToPieces(const core::State& state, size_t piece_bytes) {
   const auto& [epoch, revision, at, workers, jobs, store_ports, events, store_limits, kept_answers,
-               stores, versions] = state;
+               stores, access, versions] = state;
   Pieces pieces(piece_bytes);
   pieces->set_epoch(epoch.value());
   pieces->set_revision(revision.value());
@@ -158,6 +181,7 @@ std::vector<std::string> ToPieces(const core::State& state, size_t piece_bytes) 
     pieces.Added(*saved);
   }
   for (const auto& [job, store] : stores) SaveStore(job, store, pieces);
+  SaveAccess(access, pieces);
   for (const auto& [topic, version] : versions) {
     const auto& [kind, id, key] = topic;
     DP_CHECK(ToJournal(kind) != 0 && key.empty());

@@ -8,8 +8,11 @@
 #include <memory>
 #include <string>
 
+#include "base/security/credential.h"
 #include "base/testing/scratch_dir.h"
 #include "gmock/gmock.h"
+#include "grpcpp/security/tls_certificate_provider.h"
+#include "grpcpp/security/tls_credentials_options.h"
 #include "gtest/gtest.h"
 #include "server/rpc/testing/cluster_client.h"
 
@@ -21,12 +24,26 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+// Calls as the administrator whose credential is in the data directory.
+std::unique_ptr<ClusterClient> ClientOf(const CoordinatorProcess& process,
+                                        const std::filesystem::path& data) {
+  const auto admin = security::ReadCredential(data / "identity" / "admin");
+  EXPECT_TRUE(admin.ok()) << admin.status();
+  namespace tls = grpc::experimental;
+  tls::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(std::make_shared<tls::StaticDataCertificateProvider>(
+      admin->authorities, std::vector<tls::IdentityKeyCertPair>{{admin->key, admin->chain}}));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  return std::make_unique<ClusterClient>(process.address(), tls::TlsCredentials(options));
+}
+
 class CoordinatorProcessTest : public ::testing::Test {
  protected:
   void Start() {
     process_ = std::make_unique<CoordinatorProcess>(scratch_.path() / "data");
     ASSERT_FALSE(process_->address().empty());
-    client_ = std::make_unique<ClusterClient>(process_->address());
+    client_ = ClientOf(*process_, scratch_.path() / "data");
   }
   void KillAndRestart() {
     process_->Kill(SIGKILL);
@@ -145,7 +162,7 @@ TEST_F(CoordinatorProcessTest, SigtermEndsItCleanly) {
 TEST_F(CoordinatorProcessTest, ASilentWorkerIsLostAndItsJobIsRestarted) {
   process_ = std::make_unique<CoordinatorProcess>(std::vector<std::string>{
       "--listen", "127.0.0.1:0", "--data-dir", scratch_.path().string(), "--lease", "1s"});
-  client_ = std::make_unique<ClusterClient>(process_->address());
+  client_ = ClientOf(*process_, scratch_.path());
   RunAJob();
   v1::WatchJobRequest request;
   request.set_job(job_);
@@ -238,7 +255,7 @@ TEST_F(CoordinatorProcessTest, AJournalWithoutItsWalIsRefusedUntilTheLossIsAccep
   EXPECT_THAT(ended.error, HasSubstr("journal.sqlite-wal is missing; nothing was changed"));
   start.push_back("--accept-data-loss");
   process_ = std::make_unique<CoordinatorProcess>(start);
-  client_ = std::make_unique<ClusterClient>(process_->address());
+  client_ = ClientOf(*process_, data);
   EXPECT_EQ(client_->GetJob(job_).status.error_code(), grpc::StatusCode::NOT_FOUND);
   // The next job gets the number of the lost job, but not its logs.
   EXPECT_TRUE(std::filesystem::exists(data / "lost-logs" / std::to_string(job_)));
@@ -254,10 +271,24 @@ TEST_F(CoordinatorProcessTest, AJournalThatIsNoneIsRefused) {
   EXPECT_THAT(ended.error, HasSubstr("cannot be trusted"));
 }
 
-TEST_F(CoordinatorProcessTest, ListeningBeyondThisMachineNeedsTheWord) {
-  const auto ended = RunToEnd({"--listen", "0.0.0.0:0", "--data-dir", scratch_.path().string()});
+TEST_F(CoordinatorProcessTest, PyTorchsStoresBeyondThisMachineNeedTheWord) {
+  const auto ended = RunToEnd({"--listen", "127.0.0.1:0", "--tcpstore-listen", "0.0.0.0:0",
+                               "--data-dir", (scratch_.path() / "data").string()});
   EXPECT_EQ(ended.exit_code, 2);
-  EXPECT_THAT(ended.error, HasSubstr("--insecure"));
+  EXPECT_THAT(ended.error, HasSubstr("--tcpstore-insecure"));
+}
+
+TEST_F(CoordinatorProcessTest, PlainTextIsServedOnlyWithTheWord) {
+  const auto call = [](const std::string& address) {
+    ClusterClient client(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()),
+                         /*waits_for_ready=*/false);
+    return client.Call(client.jobs(), &v1::Jobs::Stub::List, v1::ListJobsRequest()).ok();
+  };
+  Start();
+  EXPECT_FALSE(call(process_->address()));
+  const CoordinatorProcess insecure({"--listen", "127.0.0.1:0", "--data-dir",
+                                     (scratch_.path() / "other").string(), "--insecure"});
+  EXPECT_TRUE(call(insecure.address()));
 }
 
 TEST_F(CoordinatorProcessTest, BadUsageIsExitCode2AndTheProgramNamesItself) {

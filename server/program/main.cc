@@ -3,40 +3,42 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <variant>
+#include <vector>
 
-#include "CLI/CLI.hpp"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "base/bounded_queue.h"
 #include "base/clock.h"
-#include "base/labels.h"
 #include "base/program/descriptor_limit.h"
 #include "base/program/log.h"
 #include "base/program/notify_socket.h"
+#include "base/program/repeated_reason.h"
+#include "base/security/local_credential.h"
+#include "base/security/tls13.h"
 #include "base/status.h"
-#include "base/version.h"
 #include "server/driver/ballast.h"
 #include "server/driver/driver.h"
 #include "server/journal/sqlite_journal.h"
 #include "server/logs/log_store.h"
 #include "server/logs/log_thread.h"
+#include "server/program/coordinator_options.h"
 #include "server/program/data_dir.h"
 #include "server/program/disk_shares.h"
-#include "server/program/limit_flags.h"
-#include "server/program/limits_file.h"
-#include "server/program/memory_shares.h"
+#include "server/program/identity_dir.h"
 #include "server/rpc/listen_address.h"
 #include "server/rpc/server.h"
 #include "server/tcpstore/direct_ports.h"
@@ -50,107 +52,10 @@
 namespace dp::server {
 namespace {
 
+// How soon a changed file of certificates counts.
+constexpr absl::Duration kRefreshIdentityEvery = absl::Seconds(5);
+
 constexpr int kExitFailed = 1;
-// For errors that every later start would repeat, so the unit makes none. The outside world causes
-// no such error: an address or a name may exist soon.
-constexpr int kExitUsage = 2;
-
-struct Flags {
-  std::string listen = "127.0.0.1:7070";
-  std::string tcpstore_listen;
-  std::string data_dir;
-  std::string lease = "5s";
-  std::string store_ports = "29500-30499";
-  std::string store_port_rest = "10m";
-  std::string port_file;
-  std::string limits_file;
-  std::string rack_label = "rack";
-  bool insecure = false;
-  bool accept_data_loss = false;
-  uint64_t memory_max = kMemoryMax;
-  KeyValueLimits store;
-  DiskFlags disk;
-};
-
-struct Options {
-  ListenAddress listen;
-  std::optional<ListenAddress> tcpstore_listen;
-  absl::Duration lease;
-  core::PlacementPolicy placement;
-  std::string data_dir;
-  std::string port_file;
-  bool accept_data_loss = false;
-  MemoryShares memory;
-  KeyValueLimits store;
-  DiskFlags disk;
-};
-
-// Errors: InvalidArgument.
-absl::StatusOr<core::StorePortRange> ParsePortRange(const std::string& text) {
-  const std::vector<std::string> ends = absl::StrSplit(text, '-');
-  core::StorePortRange range;
-  if (ends.size() == 2 && absl::SimpleAtoi(ends[0], &range.first) &&
-      absl::SimpleAtoi(ends[1], &range.last) && range.first > 0 && range.first <= range.last &&
-      range.last <= core::StorePorts::kPortMax) {
-    return range;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--store-ports is ", text, "; it must be FIRST-LAST, of 1 to ", core::StorePorts::kPortMax));
-}
-
-// Errors: InvalidArgument.
-absl::StatusOr<ListenAddress> ParseAddress(const char* flag, const std::string& text,
-                                           bool insecure) {
-  const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(text);
-  if (!address.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", address.status().message()));
-  }
-  if (address->loopback() || insecure) return address;
-  return absl::InvalidArgumentError(absl::StrCat(
-      flag, " ", text,
-      " can be reached from other machines, and calls are neither "
-      "encrypted nor authenticated; say --insecure to accept that, or listen on 127.0.0.1"));
-}
-
-// Errors: InvalidArgument.
-absl::StatusOr<Options> Check(const Flags& flags) {
-  if (flags.data_dir.empty()) {
-    return absl::InvalidArgumentError(
-        "--data-dir is required: the directory for journal and logs, as /var/lib/dp");
-  }
-  Options options{.data_dir = flags.data_dir,
-                  .port_file = flags.port_file,
-                  .accept_data_loss = flags.accept_data_loss,
-                  .memory = MemoryShares::Of(flags.memory_max),
-                  .store = flags.store,
-                  .disk = flags.disk};
-  DP_ASSIGN_OR_RETURN(options.listen, ParseAddress("--listen", flags.listen, flags.insecure));
-  if (!flags.tcpstore_listen.empty()) {
-    DP_ASSIGN_OR_RETURN(options.tcpstore_listen,
-                        ParseAddress("--tcpstore-listen", flags.tcpstore_listen, flags.insecure));
-  }
-  if (!absl::ParseDuration(flags.lease, &options.lease) || options.lease < absl::Seconds(1) ||
-      options.lease > absl::Hours(1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--lease is ", flags.lease, "; it must be from 1s to 1h, as in 5s"));
-  }
-  core::StorePortRange& ports = options.placement.ports;
-  DP_ASSIGN_OR_RETURN(ports, ParsePortRange(flags.store_ports));
-  if (!IsLabelKey(flags.rack_label)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--rack-label is \"", flags.rack_label, "\"; it must be ", kLabelKeyRule));
-  }
-  options.placement.rack_label = flags.rack_label;
-  if (!flags.limits_file.empty()) {
-    DP_ASSIGN_OR_RETURN(options.placement.limits, ReadLimits(flags.limits_file));
-  }
-  if (!absl::ParseDuration(flags.store_port_rest, &ports.rest) ||
-      ports.rest < absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat("--store-port-rest is ", flags.store_port_rest,
-                                                   "; it must be a duration, as in 10m"));
-  }
-  return options;
-}
 
 sigset_t EndSignals() {
   sigset_t set;
@@ -172,20 +77,50 @@ absl::Status WritePortFile(const std::string& file, int port) {
   return absl::UnavailableError(absl::StrCat("--port-file ", file, ": ", error.message()));
 }
 
+// Tells the person at the first start how others come in.
+void PrintHowToJoin(const ListenAddress& address, const Authority& authority) {
+  char host[256] = "localhost";
+  (void)gethostname(host, sizeof(host) - 1);
+  ListenAddress reached = address;
+  if (address.host == "0.0.0.0" || address.host == "::") reached.host = host;
+  const absl::Time now = Clock::System().Now();
+  const absl::Duration valid_for = Authority::kTokenDefault;
+  const std::string worker = authority.JoinToken({security::Role::kWorker, ""}, 0, now, valid_for);
+  const std::string admin =
+      authority.JoinToken({security::Role::kAdmin, "admin"}, 1, now, valid_for);
+  std::printf(
+      "within an hour, join a worker with:  dp-worker --coordinator %s --join %s\n"
+      "and log in as administrator with:    dpctl --coordinator %s login --token %s\n"
+      "later, 'dpctl token' makes others\n",
+      reached.ToString().c_str(), worker.c_str(), reached.ToString().c_str(), admin.c_str());
+}
+
 // Prints the line on standard output last: scripts wait for it, and then find all else in place.
-absl::Status Announce(const Options& options, const ListenAddress& address) {
+absl::Status Announce(const CoordinatorOptions& options, const ListenAddress& address,
+                      const IdentityDir& identity) {
+  const absl::Status linked =
+      security::LinkLocalCredential(address.ToString(), identity.admin_dir());
+  if (!linked.ok()) {
+    Log(Severity::kWarning, "no_local_credential", {{"reason", std::string(linked.message())}});
+  }
+  if (options.insecure) {
+    Log(Severity::kWarning, "insecure",
+        {{"reason", "callers in plain text may do everything, and can be read on the network"},
+         {"remedy", "start without --insecure once every dp-worker has joined"}});
+  }
   if (!options.port_file.empty()) {
     DP_RETURN_IF_ERROR(WritePortFile(options.port_file, address.port));
   }
   Log(Severity::kInfo, "listening", {{"address", address.ToString()}});
   std::printf("dp-coordinator listening on %s\n", address.ToString().c_str());
+  if (identity.made()) PrintHowToJoin(address, identity.authority());
   std::fflush(stdout);
   return absl::OkStatus();
 }
 
 // Where ranks find direct stores; empty for a wildcard address: where their worker finds the
 // coordinator. nullopt: no direct stores.
-std::optional<std::string> DirectStoreHost(const Options& options) {
+std::optional<std::string> DirectStoreHost(const CoordinatorOptions& options) {
   if (!options.tcpstore_listen.has_value()) return std::nullopt;
   const std::string& host = options.tcpstore_listen->host;
   return host == "0.0.0.0" || host == "::" ? "" : host;
@@ -198,7 +133,7 @@ struct TcpStoreSockets {
   std::unique_ptr<DirectPorts> ports;  // null: no stores of jobs are served
 
   // Errors: those of wire::Listen.
-  static absl::StatusOr<TcpStoreSockets> Open(const Options& options) {
+  static absl::StatusOr<TcpStoreSockets> Open(const CoordinatorOptions& options) {
     if (!options.tcpstore_listen.has_value()) return TcpStoreSockets();
     const ListenAddress& address = *options.tcpstore_listen;
     TcpStoreSockets sockets;
@@ -216,7 +151,7 @@ struct TcpStoreSockets {
 class TcpStores {
  public:
   // Errors: those of wire::Server::StartOn.
-  static absl::StatusOr<std::unique_ptr<TcpStores>> Start(const Options& options,
+  static absl::StatusOr<std::unique_ptr<TcpStores>> Start(const CoordinatorOptions& options,
                                                           TcpStoreSockets& sockets, Driver& driver,
                                                           StoreCallers& callers) {
     std::unique_ptr<TcpStores> stores(new TcpStores(options));
@@ -234,7 +169,7 @@ class TcpStores {
   }
 
  private:
-  explicit TcpStores(const Options& options)
+  explicit TcpStores(const CoordinatorOptions& options)
       : memory_(options.memory.tcpstore, "raise dp-coordinator --memory-max"),
         store_(options.store) {}
 
@@ -247,14 +182,35 @@ class TcpStores {
 // Checks the addresses before the journal is touched, so that no epoch begins that nobody could
 // reach.
 // Errors: those of ListenAddress::CheckFree.
-absl::Status CheckAddresses(const Options& options) {
+absl::Status CheckAddresses(const CoordinatorOptions& options) {
   DP_RETURN_IF_ERROR(options.listen.CheckFree("--listen"));
   return options.tcpstore_listen ? options.tcpstore_listen->CheckFree("--tcpstore-listen")
                                  : absl::OkStatus();
 }
 
+// Problems are told once, and do not end the coordinator: its certificates hold for weeks.
+void RefreshIdentity(IdentityDir& identity, RepeatedReason& problems) {
+  const absl::Status status = identity.Refresh(Clock::System().Now());
+  status.ok() ? problems.Worked() : (void)problems.Failed(status);
+}
+
+// After `dpctl revoke admin`, with which a stolen copy was made useless, the local administrator
+// gets a new credential.
+absl::Status ReplaceRevokedAdmin(IdentityDir& identity, Driver& driver) {
+  const security::Identity admin{security::Role::kAdmin, kLocalAdmin};
+  std::promise<absl::Time> answer;
+  DP_RETURN_IF_ERROR(driver.Ask([&](const absl::Status& status, const View& view) {
+    answer.set_value(status.ok() ? view.coordinator.state().access.ValidAfter(admin)
+                                 : absl::InfinitePast());
+  }));
+  const absl::Time valid_after = answer.get_future().get();
+  if (valid_after == absl::InfinitePast()) return absl::OkStatus();
+  return identity.RenewAdmin(
+      std::max(Clock::System().Now(), valid_after + security::CertificateAuthority::kClockSkew));
+}
+
 // Serves until a signal arrives (OK) or something fails.
-absl::Status Serve(const Options& options, NotifySocket& notify) {
+absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
   // Gets the reason why the process ends, from a signal, the driver, or the log thread.
   BoundedQueue<absl::Status> ends(8);
   const auto end = [&ends](absl::Status why) { (void)ends.TryPush(why); };
@@ -273,6 +229,8 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
     Log(Severity::kWarning, "data_loss_is_accepted",
         {{"remedy", "start without --accept-data-loss from now on: it hides every later loss"}});
   }
+  DP_ASSIGN_OR_RETURN(IdentityDir identity, IdentityDir::Open(data_dir.identity(), options.identity,
+                                                              Clock::System().Now()));
   DP_RETURN_IF_ERROR(data_dir.Sync());
   LogStore log_store(data_dir.logs(), options.disk.LogsOn(shares));
   const std::vector<JobId> logged = log_store.Stored();
@@ -300,12 +258,15 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
                                                         .set_logs_aside = set_logs_aside,
                                                         .notify = &notify},
                                                        *journal, Clock::Steady(), end));
-  DP_ASSIGN_OR_RETURN(
-      const auto server,
-      Server::Start(options.listen, *driver, logs, DirectStoreHost(options), options.memory.grpc));
+  DP_RETURN_IF_ERROR(ReplaceRevokedAdmin(identity, *driver));
+  DP_ASSIGN_OR_RETURN(const auto server, Server::Start(options.listen, *driver, logs,
+                                                       {.direct_stores = DirectStoreHost(options),
+                                                        .grpc_bytes_max = options.memory.grpc,
+                                                        .tls = identity.tls(),
+                                                        .plain_text = options.insecure}));
   DP_ASSIGN_OR_RETURN(const auto tcp_stores,
                       TcpStores::Start(options, sockets, *driver, server->callers()));
-  DP_RETURN_IF_ERROR(Announce(options, server->address()));
+  DP_RETURN_IF_ERROR(Announce(options, server->address(), identity));
   notify.Ready(absl::StrCat("listening on ", server->address().ToString()));
 
   std::jthread signals([&end, set = EndSignals()] {
@@ -314,8 +275,12 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
     sigwait(&set, &signal);
     end(absl::OkStatus());
   });
+  RepeatedReason identity_problems("identity_not_refreshed");
   std::vector<absl::Status> why;
-  while (why.empty()) why = ends.DrainFor(absl::InfiniteDuration());
+  while (why.empty()) {
+    why = ends.DrainFor(kRefreshIdentityEvery);
+    RefreshIdentity(identity, identity_problems);
+  }
   Log(Severity::kInfo, "stopping", {{"reason", why[0].ok() ? "signal" : why[0].ToString()}});
   notify.Stopping();
   // Stopping the driver answers all waits; then the server has no call left to wait for.
@@ -328,55 +293,13 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
 
 int Run(int argc, char** argv) {
   NotifySocket notify = NotifySocket::TakeFromEnvironment();
-  Flags flags;
-  CLI::App app("Runs the coordinator of a dp cluster.", "dp-coordinator");
-  app.add_option("--listen", flags.listen, "host:port; port 0 takes a free one")
-      ->capture_default_str();
-  app.add_option("--tcpstore-listen", flags.tcpstore_listen,
-                 "host:port; serve PyTorch's TCPStore there for torchrun's agents, and on this "
-                 "host the stores of jobs with store: direct");
-  app.add_option("--data-dir", flags.data_dir,
-                 "Journal and logs; created where it is missing (required)")
-      ->check([](const std::string& path) {
-        return path.empty() ? "it is empty; name a directory" : std::string();
-      });  // Check() requires the flag; CLI11 would do so before it names an unknown flag
-  app.add_option("--lease", flags.lease, "A worker that is silent for longer is lost")
-      ->capture_default_str();
-  app.add_option("--store-ports", flags.store_ports,
-                 "Ports for the TCPStore endpoints of jobs, one each, as FIRST-LAST")
-      ->capture_default_str();
-  app.add_option("--store-port-rest", flags.store_port_rest,
-                 "How long such a port rests after its job; 10s, where no other is left")
-      ->capture_default_str();
-  app.add_option("--limits", flags.limits_file,
-                 "File of what users and queues may hold (docs/scheduling.md)");
-  app.add_option("--rack-label", flags.rack_label,
-                 "Label of workers that are near each other, as rack or switch")
-      ->capture_default_str();
-  app.add_option("--port-file", flags.port_file, "Write the port into this file once listening");
-  app.add_flag("--insecure", flags.insecure, "Allow listening beyond this machine, unencrypted");
-  app.add_flag("--accept-data-loss", flags.accept_data_loss,
-               "Start although the journal lacks acknowledged commands (docs/journal.md); only "
-               "after a start that was refused for that, and only once");
-  AddMemoryLimit(app, flags.memory_max);
-  AddStoreLimits(app, flags.store);
-  AddDiskLimits(app, flags.disk);
-  app.set_version_flag("--version", VersionLine("dp-coordinator"));
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return absl::StrCat("dp-coordinator: ", error.what(),
-                        "\nRun with --help for more information.\n");
-  });
-  app.footer("Example: dp-coordinator --listen 127.0.0.1:7070 --data-dir /var/lib/dp");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
-  }
-  const auto options = Check(flags);
-  const absl::Status status = options.ok() ? Serve(*options, notify) : options.status();
+  const auto read = ReadCommandLine(argc, argv);
+  if (const int* exit_code = std::get_if<int>(&read)) return *exit_code;
+  absl::Status status = security::RequireTls13();
+  if (status.ok()) status = Serve(std::get<CoordinatorOptions>(read), notify);
   if (status.ok()) return 0;
   std::fprintf(stderr, "dp-coordinator: %s\n", std::string(status.message()).c_str());
-  return options.ok() ? kExitFailed : kExitUsage;
+  return kExitFailed;
 }
 
 }  // namespace

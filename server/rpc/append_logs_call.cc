@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "server/convert/convert_call.h"
@@ -36,10 +37,24 @@ absl::Status CheckSame(const v1::AppendLogsRequest& request, const core::Job& jo
   return core::AnotherJob(job);
 }
 
+// Rejects output of ranks that are placed on other workers. The coordinator has kept no places
+// of earlier generations.
+absl::Status CheckPlaced(const LogBatch& batch, const core::Job& job, const core::Worker& from) {
+  for (const RankOutput& output : batch.ranks) {
+    if (output.generation != job.generation) continue;
+    const core::Rank& rank = job.ranks[static_cast<size_t>(output.rank)];
+    if (rank.worker == from.name) continue;
+    return absl::PermissionDeniedError(
+        absl::StrCat("worker ", from.name, " may not bring output of rank ", output.rank,
+                     " of job ", job.id.ToString(), ", which is placed on ", rank.worker));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AppendLogsCall::Start() {
-  FinishOnError(this, driver_.Ask([this](const absl::Status& status, const View& view) {
+  FinishOnError(this, admission_.Ask([this](const absl::Status& status, const View& view) {
     FinishOnError(this, status.ok() ? Check(view) : status);
   }));
 }
@@ -55,6 +70,10 @@ absl::Status AppendLogsCall::Check(const View& view) {
   const core::Worker* from = view.coordinator.worker(WorkerId(request_.worker_id()));
   DP_CHECK(from != nullptr);  // CheckWorker found the worker
   DP_ASSIGN_OR_RETURN(LogBatch batch, FromProto(request_, *job, *from));
+  // In plain text the name proves nothing; a daemon may have got another one since.
+  if (admission_.caller().kind == Caller::Kind::kCertificate) {
+    DP_RETURN_IF_ERROR(CheckPlaced(batch, *job, *from));
+  }
   return logs_.Append(job->id, std::move(batch),
                       [this](const absl::StatusOr<LogThread::Appended>& appended) {
                         FinishOnError(this, Written(appended));
@@ -70,14 +89,14 @@ absl::Status AppendLogsCall::Written(const absl::StatusOr<LogThread::Appended>& 
     *response_.add_acknowledged() = ToProto(end);
   }
   // If the driver rejects this, the worker sends the batch again, which wakes the readers.
-  return driver_.TellLogs(
+  return admission_.TellLogs(
       JobId(request_.job()), appended->version,
       [this](const absl::Status& status, const View& view) { Told(status, view); });
 }
 
 void AppendLogsCall::MakeRoom() {
   // If the driver rejects this, the next append that finds no room asks again.
-  (void)driver_.Ask([logs = &logs_](const absl::Status& status, const View& view) {
+  (void)admission_.Ask([logs = &logs_](const absl::Status& status, const View& view) {
     if (status.ok()) (void)logs->MakeRoom(EndedJobs(view.coordinator));
   });
 }

@@ -3,6 +3,7 @@
 #include "absl/status/statusor.h"
 #include "dp/v1/logs.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "server/access/admission.h"
 #include "server/driver/driver.h"
 #include "server/logs/log_thread.h"
 
@@ -12,9 +13,9 @@ namespace dp::server {
 // the readers and finishes the call. Deletes itself when gRPC is done with it.
 class AppendLogsCall final : public grpc::ServerUnaryReactor {
  public:
-  AppendLogsCall(Driver& driver, LogThread& logs, const v1::AppendLogsRequest& request,
+  AppendLogsCall(const Admission& admission, LogThread& logs, const v1::AppendLogsRequest& request,
                  v1::AppendLogsResponse& response)
-      : driver_(driver), logs_(logs), request_(request), response_(response) {}
+      : admission_(admission), logs_(logs), request_(request), response_(response) {}
 
   void Start();
   void OnDone() override { delete this; }
@@ -27,7 +28,7 @@ class AppendLogsCall final : public grpc::ServerUnaryReactor {
   // Removes the logs of terminal jobs, of the job that ended first before the others.
   void MakeRoom();
 
-  Driver& driver_;
+  const Admission admission_;
   LogThread& logs_;
   const v1::AppendLogsRequest& request_;
   v1::AppendLogsResponse& response_;

@@ -13,19 +13,19 @@ class WaitingCall final : public grpc::ServerUnaryReactor {
  public:
   using Answer = std::function<std::optional<absl::Status>(const View&, bool last)>;
 
-  WaitingCall(Driver& driver, Answer answer)
-      : driver_(driver), ticket_(driver.NewTicket()), answer_(std::move(answer)) {}
+  WaitingCall(const Admission& admission, Answer answer)
+      : admission_(admission), ticket_(admission.NewTicket()), answer_(std::move(answer)) {}
 
   void Start(std::vector<core::Topic> topics, absl::Duration timeout,
              std::optional<BlockedCall> blocked) {
-    const absl::Status queued = driver_.Wait(
+    const absl::Status queued = admission_.Wait(
         ticket_, std::move(topics), timeout,
         [this](Waiters::Wake wake, const View& view) { return Answered(wake, view); },
         std::move(blocked));
     if (!queued.ok()) Finish(ToGrpc(queued));
   }
 
-  void OnCancel() override { driver_.Cancel(ticket_); }
+  void OnCancel() override { admission_.Cancel(ticket_); }
   void OnDone() override { delete this; }
 
  private:
@@ -40,17 +40,17 @@ class WaitingCall final : public grpc::ServerUnaryReactor {
     return status.has_value();
   }
 
-  Driver& driver_;
+  const Admission admission_;
   const Waiters::Ticket ticket_;
   const Answer answer_;
 };
 
 }  // namespace
 
-grpc::ServerUnaryReactor* Ask(Driver& driver, grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* Ask(const Admission& admission, grpc::CallbackServerContext* context,
                               std::function<absl::Status(const View&)> answer) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::Status queued = driver.Ask(
+  const absl::Status queued = admission.Ask(
       [reactor, answer = std::move(answer)](const absl::Status& status, const View& view) {
         reactor->Finish(ToGrpc(status.ok() ? answer(view) : status));
       });
@@ -59,10 +59,10 @@ grpc::ServerUnaryReactor* Ask(Driver& driver, grpc::CallbackServerContext* conte
 }
 
 grpc::ServerUnaryReactor* Apply(
-    Driver& driver, grpc::CallbackServerContext* context, core::Action action,
+    const Admission& admission, grpc::CallbackServerContext* context, core::Action action,
     std::function<absl::Status(const core::Outcome&, const View&)> answer) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::Status queued = driver.Submit(
+  const absl::Status queued = admission.Submit(
       std::move(action),
       [reactor, answer = std::move(answer)](const core::Outcome& outcome, const View& view) {
         reactor->Finish(ToGrpc(outcome.status.ok() ? answer(outcome, view) : outcome.status));
@@ -71,18 +71,17 @@ grpc::ServerUnaryReactor* Apply(
   return reactor;
 }
 
-grpc::ServerUnaryReactor* Wait(Driver& driver, std::vector<core::Topic> topics,
+grpc::ServerUnaryReactor* Wait(const Admission& admission, std::vector<core::Topic> topics,
                                absl::Duration timeout, WaitingCall::Answer answer,
                                std::optional<BlockedCall> blocked) {
-  auto* call = new WaitingCall(driver, std::move(answer));
+  auto* call = new WaitingCall(admission, std::move(answer));
   call->Start(std::move(topics), timeout, std::move(blocked));
   return call;
 }
 
-grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const absl::Status& status) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpc(status));
-  return reactor;
+grpc::ServerUnaryReactor* Refuse(const Admission& admission, grpc::CallbackServerContext* context,
+                                 const absl::Status& status) {
+  return Ask(admission, context, [status](const View&) { return status; });
 }
 
 void FinishOnError(grpc::ServerUnaryReactor* call, const absl::Status& status) {
@@ -97,6 +96,8 @@ absl::Status EndOfWait(Waiters::Wake wake, const absl::Status& failure) {
       return Driver::Ended(failure);
     case Waiters::Wake::kRefused:
       return absl::UnavailableError("too many calls wait already; try again later");
+    case Waiters::Wake::kDenied:
+      return failure;
     case Waiters::Wake::kChanged:
     case Waiters::Wake::kDeadline:
       break;

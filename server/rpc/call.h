@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
+#include "server/access/admission.h"
 #include "server/core/command.h"
 #include "server/core/outcome.h"
 #include "server/driver/driver.h"
@@ -17,23 +18,24 @@
 namespace dp::server {
 
 // A call that reads.
-grpc::ServerUnaryReactor* Ask(Driver& driver, grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* Ask(const Admission& admission, grpc::CallbackServerContext* context,
                               std::function<absl::Status(const View&)> answer);
 
 // A call that changes: applies the command, and calls `answer` only if the command was accepted.
 grpc::ServerUnaryReactor* Apply(
-    Driver& driver, grpc::CallbackServerContext* context, core::Action action,
+    const Admission& admission, grpc::CallbackServerContext* context, core::Action action,
     std::function<absl::Status(const core::Outcome&, const View&)> answer);
 
 // A call that waits. `answer` runs again whenever a topic changes, until it returns a status. When
 // `last` is true, it must return one.
 grpc::ServerUnaryReactor* Wait(
-    Driver& driver, std::vector<core::Topic> topics, absl::Duration timeout,
+    const Admission& admission, std::vector<core::Topic> topics, absl::Duration timeout,
     std::function<std::optional<absl::Status>(const View&, bool last)> answer,
     std::optional<BlockedCall> blocked = {});
 
-// Rejects a call at once.
-grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const absl::Status& status);
+// Rejects a call; a caller who may not make it learns only that.
+grpc::ServerUnaryReactor* Refuse(const Admission& admission, grpc::CallbackServerContext* context,
+                                 const absl::Status& status);
 
 // On an error, finishes a call of several steps. With OK, does not touch `call`: it belongs to its
 // next step, which may already have finished it.

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "dp/v1/checkpoints.grpc.pb.h"
+#include "server/access/gate.h"
 #include "server/convert/convert_call.h"
 #include "server/convert/convert_checkpoint.h"
 #include "server/core/job_registry.h"
@@ -22,44 +23,50 @@ absl::Status AnswerCheckpoints(JobId id, const View& view, Response* response) {
   return absl::OkStatus();
 }
 
+template <typename Request>
+AccessObject RankOf(const Request& request) {
+  return AccessObject::Of(
+      core::RankKey{JobId(request.job()), Generation(request.generation()), request.rank()});
+}
+
 // Serves proto/dp/v1/checkpoints.proto through the driver. Thread-safe.
 class CheckpointsService final : public v1::Checkpoints::CallbackService {
  public:
-  explicit CheckpointsService(Driver& driver) : driver_(driver) {}
+  explicit CheckpointsService(Gate& gate) : gate_(gate) {}
 
   grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* context,
                                      const v1::RegisterCheckpointRequest* request,
                                      v1::RegisterCheckpointResponse* response) override {
-    return Apply(driver_, context, ToCommand(*request),
-                 [=](const core::Outcome&, const View& view) {
+    return Apply(gate_.Admit(*context, Rpc::kCheckpointsRegister, RankOf(*request)), context,
+                 ToCommand(*request), [=](const core::Outcome&, const View& view) {
                    return AnswerCheckpoints(JobId(request->job()), view, response);
                  });
   }
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
                                  const v1::ListCheckpointsRequest* request,
                                  v1::ListCheckpointsResponse* response) override {
-    return Ask(driver_, context, [=](const View& view) {
-      return AnswerCheckpoints(JobId(request->job()), view, response);
-    });
+    const JobId job(request->job());
+    return Ask(gate_.Admit(*context, Rpc::kCheckpointsList, AccessObject::Of(job)), context,
+               [=](const View& view) { return AnswerCheckpoints(job, view, response); });
   }
   grpc::ServerUnaryReactor* RegisterWeights(grpc::CallbackServerContext* context,
                                             const v1::RegisterWeightsRequest* request,
                                             v1::RegisterWeightsResponse* response) override {
-    return Apply(driver_, context, ToCommand(*request),
-                 [=](const core::Outcome&, const View& view) {
+    return Apply(gate_.Admit(*context, Rpc::kCheckpointsRegisterWeights, RankOf(*request)), context,
+                 ToCommand(*request), [=](const core::Outcome&, const View& view) {
                    SetHeader(view, response);
                    return absl::OkStatus();
                  });
   }
 
  private:
-  Driver& driver_;
+  Gate& gate_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeCheckpointsService(Driver& driver) {
-  return std::make_unique<CheckpointsService>(driver);
+std::unique_ptr<grpc::Service> MakeCheckpointsService(Gate& gate) {
+  return std::make_unique<CheckpointsService>(gate);
 }
 
 }  // namespace dp::server

@@ -17,15 +17,27 @@
 namespace dp::server {
 namespace {
 
-// The errno of binding one address and listening there; 0 if both succeed.
-int TryBind(const addrinfo& address) {
-  const FileDescriptor fd(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return errno;
+// Connections that have not been accepted yet: those of thousands of daemons after a restart.
+constexpr int kBacklog = 4096;
+
+// errno says why the socket is not valid.
+FileDescriptor ListenAt(const sockaddr& address, socklen_t size) {
+  FileDescriptor fd(socket(address.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return fd;
   const int on = 1;
-  (void)setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // as gRPC does
-  const bool bound =
-      bind(fd.get(), address.ai_addr, address.ai_addrlen) == 0 && listen(fd.get(), 1) == 0;
-  return bound ? 0 : errno;
+  // A coordinator that restarts finds connections of its predecessor.
+  (void)setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const bool listens = bind(fd.get(), &address, size) == 0 && listen(fd.get(), kBacklog) == 0;
+  return listens ? std::move(fd) : FileDescriptor();
+}
+
+// Every address of both families.
+FileDescriptor ListenEverywhere(int port) {
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  any.sin6_addr = in6addr_any;
+  any.sin6_port = htons(static_cast<uint16_t>(port));
+  return ListenAt(reinterpret_cast<const sockaddr&>(any), sizeof(any));
 }
 
 }  // namespace
@@ -56,7 +68,10 @@ std::string ListenAddress::ToString() const {
   return v6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
 }
 
-absl::Status ListenAddress::CheckFree(const char* flag) const {
+absl::StatusOr<FileDescriptor> ListenAddress::Listen(const char* flag) const {
+  if (host == "0.0.0.0") {
+    if (FileDescriptor both = ListenEverywhere(port); both.valid()) return both;
+  }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
@@ -68,8 +83,9 @@ absl::Status ListenAddress::CheckFree(const char* flag) const {
                      "; give a name or address of this host with ", flag));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
-  const int error = TryBind(*found);
-  if (error == 0) return absl::OkStatus();
+  FileDescriptor listener = ListenAt(*found->ai_addr, found->ai_addrlen);
+  if (listener.valid()) return listener;
+  const int error = errno;
   if (error == EADDRNOTAVAIL) {
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", ToString(), ": this host has no such address; give one ",

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/file_descriptor.h"
 
 namespace dp::server {
 
@@ -19,11 +20,13 @@ struct ListenAddress {
   // Whether only this machine can reach the address, judged by the text alone.
   bool loopback() const;
   std::string ToString() const;
-  // Binds the address once, because the system reports a reason and gRPC does not. `flag` gave the
-  // address.
+  // A socket that listens there, and does not block. 0.0.0.0 stands for IPv6 too where the host has
+  // it. `flag` gave the address.
   // Errors: Unavailable the name does not resolve, or this host does not have the address, or it is
   // taken. Each may change while a host starts. The message names address and remedy.
-  absl::Status CheckFree(const char* flag) const;
+  absl::StatusOr<FileDescriptor> Listen(const char* flag) const;
+  // Listens for a moment. Errors: as above.
+  absl::Status CheckFree(const char* flag) const { return Listen(flag).status(); }
 };
 
 }  // namespace dp::server

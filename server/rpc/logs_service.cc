@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "dp/v1/logs.grpc.pb.h"
-#include "server/driver/driver.h"
+#include "server/access/gate.h"
 #include "server/logs/log_thread.h"
 #include "server/rpc/append_logs_call.h"
 #include "server/rpc/page_bytes.h"
@@ -17,33 +17,36 @@ namespace {
 class LogsService final : public v1::Logs::WithCallbackMethod_Append<
                               v1::Logs::WithRawCallbackMethod_Read<v1::Logs::Service>> {
  public:
-  LogsService(Driver& driver, LogThread& logs) : driver_(driver), logs_(logs) {}
+  LogsService(Gate& gate, LogThread& logs) : gate_(gate), logs_(logs) {}
 
-  grpc::ServerUnaryReactor* Append(grpc::CallbackServerContext*,
+  grpc::ServerUnaryReactor* Append(grpc::CallbackServerContext* context,
                                    const v1::AppendLogsRequest* request,
                                    v1::AppendLogsResponse* response) override {
-    auto* call = new AppendLogsCall(driver_, logs_, *request, *response);
+    auto* call = new AppendLogsCall(
+        gate_.Admit(*context, Rpc::kLogsAppend, AccessObject::Of(WorkerId(request->worker_id()))),
+        logs_, *request, *response);
     call->Start();
     return call;
   }
   grpc::ServerUnaryReactor* Read(grpc::CallbackServerContext* context,
                                  const grpc::ByteBuffer* request,
                                  grpc::ByteBuffer* response) override {
-    auto* call = new ReadLogsCall(driver_, logs_, pages_, *context, *response);
+    auto* call =
+        new ReadLogsCall(gate_.Admit(*context, Rpc::kLogsRead), logs_, pages_, *context, *response);
     call->Start(*request);
     return call;
   }
 
  private:
-  Driver& driver_;
+  Gate& gate_;
   LogThread& logs_;
   PageBytes pages_;  // used on the log thread
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeLogsService(Driver& driver, LogThread& logs) {
-  return std::make_unique<LogsService>(driver, logs);
+std::unique_ptr<grpc::Service> MakeLogsService(Gate& gate, LogThread& logs) {
+  return std::make_unique<LogsService>(gate, logs);
 }
 
 }  // namespace dp::server

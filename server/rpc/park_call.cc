@@ -27,14 +27,14 @@ v1::ParkedAnswer ToAnswer(uint64_t id, const absl::Status& status, v1::AwaitResp
 
 }  // namespace
 
-ParkCall::ParkCall(Driver& driver, Prepare prepare, const Limits& limits)
-    : driver_(driver),
+ParkCall::ParkCall(const Admission& admission, Prepare prepare, const Limits& limits)
+    : admission_(admission),
       prepare_(std::move(prepare)),
       limits_(limits),
-      own_ticket_(driver.NewTicket()) {}
+      own_ticket_(admission.NewTicket()) {}
 
 void ParkCall::Start() {
-  const absl::Status queued = driver_.Wait(
+  const absl::Status queued = admission_.Wait(
       own_ticket_, {}, absl::InfiniteDuration(),
       [this](Waiters::Wake wake, const View& view) { return AskedForEnd(wake, view); });
   bool act;
@@ -64,7 +64,7 @@ void ParkCall::OnReadDone(bool ok) {
     reading_ = false;
     act = MayAct();
   }
-  if (!given_up.empty()) driver_.Cancel(std::move(given_up));
+  if (!given_up.empty()) admission_.Cancel(std::move(given_up));
   if (act) Act();
 }
 
@@ -72,16 +72,19 @@ void ParkCall::Begin(const v1::ParkedWait& wait) {
   auto parked = std::make_shared<Parked>();
   parked->id = wait.id();
   parked->job = JobId(wait.await().job());
-  parked->ticket = driver_.NewTicket();
+  parked->ticket = admission_.NewTicket();
   parked->bytes = wait.await().ByteSizeLong();
   auto prepared = prepare_(wait.await(), &parked->response);
   if (!Admit(parked, prepared.status())) return;
-  const absl::Status queued = driver_.Wait(
-      parked->ticket, std::move(prepared->topics), TimeoutOf(wait.await()),
-      [this, parked, answer = std::move(prepared->answer)](Waiters::Wake wake, const View& view) {
-        return Asked(*parked, answer, wake, view);
-      },
-      std::move(prepared->blocked));
+  const absl::Status queued =
+      admission_.Part(prepared->object)
+          .Wait(
+              parked->ticket, std::move(prepared->topics), TimeoutOf(wait.await()),
+              [this, parked, answer = std::move(prepared->answer)](Waiters::Wake wake,
+                                                                   const View& view) {
+                return Asked(*parked, answer, wake, view);
+              },
+              std::move(prepared->blocked));
   if (queued.ok()) return;
   MutexLock lock(mu_);
   Stands(*parked);
@@ -114,7 +117,7 @@ void ParkCall::GiveUp(const v1::ParkRequest& request) {
       if (it != open_.end()) given_up.push_back(it->second->ticket);
     }
   }
-  if (!given_up.empty()) driver_.Cancel(std::move(given_up));
+  if (!given_up.empty()) admission_.Cancel(std::move(given_up));
 }
 
 void ParkCall::OnWriteDone(bool ok) {
@@ -139,7 +142,7 @@ void ParkCall::ClientGone() {
     unsent_.clear();
     act = MayAct();
   }
-  if (!given_up.empty()) driver_.Cancel(std::move(given_up));
+  if (!given_up.empty()) admission_.Cancel(std::move(given_up));
   if (act) Act();
 }
 
@@ -170,11 +173,12 @@ bool ParkCall::AskedForEnd(Waiters::Wake wake, const View& view) {
     MutexLock lock(mu_);
     own_open_ = false;
     BeginEnd(EndOfWait(wake, view.failure));
-    // If refused, the coordinator has no room for another wait, and goes on.
-    if (wake == Waiters::Wake::kRefused) given_up = OpenTickets();
+    // If refused, the coordinator has no room for another wait, and goes on. If denied, it goes on
+    // without this caller.
+    if (wake == Waiters::Wake::kRefused || wake == Waiters::Wake::kDenied) given_up = OpenTickets();
     act = MayAct();
   }
-  if (!given_up.empty()) driver_.Cancel(std::move(given_up));  // until then they are open
+  if (!given_up.empty()) admission_.Cancel(std::move(given_up));  // until then they are open
   if (act) Act();
   return true;
 }

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "dp/v1/store.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "server/access/admission.h"
 #include "server/driver/driver.h"
 
 namespace dp::server {
@@ -27,6 +28,7 @@ struct StoreWait {
   BlockedCall blocked;
   std::vector<core::Topic> topics;
   Answer answer;
+  AccessObject object = {};
 };
 
 // One Park: many waits over one stream. Limits bounds the open waits, and the answers that the
@@ -50,7 +52,7 @@ class ParkCall final : public grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkR
   using Prepare =
       std::function<absl::StatusOr<StoreWait>(const v1::AwaitRequest&, v1::AwaitResponse*)>;
 
-  ParkCall(Driver& driver, Prepare prepare, const Limits& limits);
+  ParkCall(const Admission& admission, Prepare prepare, const Limits& limits);
 
   // Called once, before gRPC has the call.
   void Start() DP_EXCLUDES(mu_);
@@ -101,7 +103,7 @@ class ParkCall final : public grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkR
   bool MayFinish() const DP_REQUIRES(mu_);
   void TakeAnswers() DP_REQUIRES(mu_);
 
-  Driver& driver_;
+  const Admission admission_;
   const Prepare prepare_;
   const Limits limits_;
   const Waiters::Ticket own_ticket_;

@@ -13,21 +13,22 @@
 
 namespace dp::server {
 
-ReadLogsCall::ReadLogsCall(Driver& driver, LogThread& logs, PageBytes& pages,
+ReadLogsCall::ReadLogsCall(const Admission& admission, LogThread& logs, PageBytes& pages,
                            grpc::CallbackServerContext& context, grpc::ByteBuffer& response)
-    : driver_(driver),
+    : admission_(admission),
       logs_(logs),
       pages_(pages),
       context_(context),
       response_(response),
-      ticket_(driver.NewTicket()) {}
+      ticket_(admission.NewTicket()) {}
 
 void ReadLogsCall::Start(const grpc::ByteBuffer& request) {
   grpc::ByteBuffer bytes(request);  // shares the memory
   const grpc::Status parsed =
       grpc::SerializationTraits<v1::ReadLogsRequest>::Deserialize(&bytes, &request_);
   if (!parsed.ok()) return Finish(parsed);
-  FinishOnError(this, driver_.Ask([this](const absl::Status& status, const View& view) {
+  admission_ = admission_.About(AccessObject::Of(JobId(request_.job())));
+  FinishOnError(this, admission_.Ask([this](const absl::Status& status, const View& view) {
     FinishOnError(this, status.ok() ? Check(view) : status);
   }));
 }
@@ -74,7 +75,7 @@ bool ReadLogsCall::AwaitsMoreThan(const LogPage& page) const {
 
 absl::Status ReadLogsCall::AwaitMore(uint64_t version) {
   const uint64_t job = request_.job();
-  return driver_.Wait(
+  return admission_.Wait(
       ticket_,
       {{.kind = core::Topic::Kind::kLogs, .id = job}, {.kind = core::Topic::Kind::kJob, .id = job}},
       time_left_,

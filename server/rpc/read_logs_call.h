@@ -4,6 +4,7 @@
 #include "absl/time/time.h"
 #include "dp/v1/logs.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "server/access/admission.h"
 #include "server/driver/driver.h"
 #include "server/logs/log_thread.h"
 #include "server/rpc/page_bytes.h"
@@ -15,11 +16,11 @@ namespace dp::server {
 // done with it.
 class ReadLogsCall final : public grpc::ServerUnaryReactor {
  public:
-  ReadLogsCall(Driver& driver, LogThread& logs, PageBytes& pages,
+  ReadLogsCall(const Admission& admission, LogThread& logs, PageBytes& pages,
                grpc::CallbackServerContext& context, grpc::ByteBuffer& response);
 
   void Start(const grpc::ByteBuffer& request);
-  void OnCancel() override { driver_.Cancel(ticket_); }
+  void OnCancel() override { admission_.Cancel(ticket_); }
   void OnDone() override { delete this; }
 
  private:
@@ -35,7 +36,7 @@ class ReadLogsCall final : public grpc::ServerUnaryReactor {
   bool Woken(Waiters::Wake wake, const View& view, uint64_t version);
   void Answer(const LogThread::Page& page);
 
-  Driver& driver_;
+  Admission admission_;  // about the job, once the request is read
   LogThread& logs_;
   PageBytes& pages_;
   const grpc::CallbackServerContext& context_;

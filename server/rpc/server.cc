@@ -1,13 +1,22 @@
 #include "server/rpc/server.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <chrono>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "base/check.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "grpcpp/resource_quota.h"
+#include "grpcpp/security/tls_certificate_provider.h"
+#include "grpcpp/security/tls_credentials_options.h"
 #include "server/rpc/services.h"
 
 namespace dp::server {
@@ -15,6 +24,9 @@ namespace {
 
 // How long calls that nobody answers any more may delay the end.
 constexpr std::chrono::seconds kStopWithin(1);
+
+// How soon new certificates count.
+constexpr unsigned kReadAgainSeconds = 1;
 
 constexpr char kLogsService[] = "dp.v1.Logs";
 
@@ -40,51 +52,99 @@ void SetTransport(grpc::ServerBuilder& builder, size_t bytes_max) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 
+// Callers may show a certificate, and need not: ranks and those who join have tokens.
+std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsOptions& tls) {
+  grpc::experimental::TlsServerCredentialsOptions options(
+      std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+          tls.key_file, tls.chain_file, tls.clients_file, kReadAgainSeconds));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_cert_request_type(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
+  if (!tls.crl_dir.empty()) options.set_crl_directory(tls.crl_dir);
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
+Gate::Options GateOptions(const ServerOptions& options) {
+  Gate::Options gate{.plain_text = options.plain_text};
+  if (options.tls.has_value()) gate.token_key = options.tls->authority->tokens();
+  return gate;
+}
+
+int PortOf(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  DP_CHECK(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const in_port_t port = address.ss_family == AF_INET6
+                             ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                             : reinterpret_cast<const sockaddr_in&>(address).sin_port;
+  return ntohs(port);
+}
+
 }  // namespace
 
 Server::Server(const ListenAddress& address, Driver& driver, LogThread& logs,
-               const std::optional<std::string>& direct_stores)
-    : address_(address), services_(MakeServices(driver, logs, direct_stores)) {}
+               const ServerOptions& options)
+    : address_(address),
+      gate_(driver, GateOptions(options)),
+      services_(MakeServices(logs, options)) {}
 
-std::vector<std::unique_ptr<grpc::Service>> Server::MakeServices(
-    Driver& driver, LogThread& logs, const std::optional<std::string>& direct_stores) {
+std::vector<std::unique_ptr<grpc::Service>> Server::MakeServices(LogThread& logs,
+                                                                 const ServerOptions& options) {
+  const std::optional<std::string>& direct_stores = options.direct_stores;
   std::vector<std::unique_ptr<grpc::Service>> services;
-  services.push_back(MakeJobsService(driver, logs, direct_stores.has_value()));
-  services.push_back(MakeWorkersService(driver, callers_.clients, direct_stores.value_or("")));
-  services.push_back(MakeWorldsService(driver));
-  services.push_back(MakeStoreService(driver, callers_));
-  services.push_back(MakeLogsService(driver, logs));
-  services.push_back(MakeCheckpointsService(driver));
+  services.push_back(MakeAccessService(gate_, options.tls ? options.tls->authority : nullptr));
+  services.push_back(MakeJobsService(gate_, logs, direct_stores.has_value()));
+  services.push_back(MakeWorkersService(gate_, callers_.clients, direct_stores.value_or("")));
+  services.push_back(MakeWorldsService(gate_));
+  services.push_back(MakeStoreService(gate_, callers_));
+  services.push_back(MakeLogsService(gate_, logs));
+  services.push_back(MakeCheckpointsService(gate_));
   return services;
 }
 
 Server::~Server() { Stop(); }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(
-    const ListenAddress& address, Driver& driver, LogThread& logs,
-    const std::optional<std::string>& direct_stores, size_t grpc_bytes_max) {
-  DP_RETURN_IF_ERROR(address.CheckFree("--listen"));
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenAddress& address, Driver& driver,
+                                                      LogThread& logs,
+                                                      const ServerOptions& options) {
+  DP_ASSIGN_OR_RETURN(FileDescriptor listener, address.Listen("--listen"));
   // gRPC's locks are absl's. As Debian builds these, they look for deadlocks whenever they are
   // taken.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  std::unique_ptr<Server> server(new Server(address, driver, logs, direct_stores));
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::ServerBuilder builder;
-  SetTransport(builder, grpc_bytes_max);
-  builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(),
-                           &server->address_.port);
-  for (const auto& service : server->services_) builder.RegisterService(service.get());
-  server->server_ = builder.BuildAndStart();
+  std::unique_ptr<Server> server(new Server(address, driver, logs, options));
+  server->address_.port = PortOf(listener.get());
+  const ConnectionListener::Acceptors acceptors = server->Build(options);
   if (server->server_ == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", address.ToString(),
-                                               "; choose another address with --listen"));
+    return absl::InternalError(
+        "gRPC cannot start its server; see its messages with GRPC_VERBOSITY=ERROR");
   }
-  for (const char* name : {"dp.v1.Jobs", "dp.v1.Workers", "dp.v1.Worlds", "dp.v1.Store",
-                           kLogsService, "dp.v1.Checkpoints"}) {
+  for (const char* name : {"dp.v1.Access", "dp.v1.Jobs", "dp.v1.Workers", "dp.v1.Worlds",
+                           "dp.v1.Store", kLogsService, "dp.v1.Checkpoints"}) {
     server->server_->GetHealthCheckService()->SetServingStatus(name, true);
   }
   server->WatchHealth(driver, logs);
+  ConnectionListener::Limits limits;
+  limits.handshakes.per_second *= std::max(std::thread::hardware_concurrency(), 1u);
+  server->listener_ = std::make_unique<ConnectionListener>(std::move(listener), acceptors, limits);
   return server;
+}
+
+ConnectionListener::Acceptors Server::Build(const ServerOptions& options) {
+  using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  SetTransport(builder, options.grpc_bytes_max);
+  if (options.tls.has_value()) {
+    tls_ = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD,
+                                                                TlsCredentials(*options.tls));
+  }
+  if (options.plain_text) {
+    plain_text_ = builder.experimental().AddExternalConnectionAcceptor(
+        Type::FROM_FD, grpc::InsecureServerCredentials());
+  }
+  for (const auto& service : services_) builder.RegisterService(service.get());
+  server_ = builder.BuildAndStart();
+  return {.tls = tls_.get(), .plain_text = plain_text_.get()};
 }
 
 void Server::WatchHealth(Driver& driver, const LogThread& logs) {
@@ -103,6 +163,7 @@ void Server::WatchHealth(Driver& driver, const LogThread& logs) {
 void Server::Stop() {
   if (server_ == nullptr) return;
   health_.reset();
+  listener_.reset();
   server_->Shutdown(std::chrono::system_clock::now() + kStopWithin);
   server_->Wait();
   server_.reset();

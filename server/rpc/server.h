@@ -7,10 +7,13 @@
 
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
+#include "server/access/authority.h"
+#include "server/access/gate.h"
 #include "server/callers/store_callers.h"
 #include "server/driver/driver.h"
 #include "server/driver/health_watch.h"
 #include "server/logs/log_thread.h"
+#include "server/rpc/connection_listener.h"
 #include "server/rpc/listen_address.h"
 
 namespace dp::server {
@@ -18,16 +21,33 @@ namespace dp::server {
 // The memory quota of gRPC in servers without --memory-max.
 inline constexpr size_t kGrpcBytesMax = size_t{512} << 20;
 
-// The gRPC front of the coordinator: every service of proto/dp/v1 and grpc.health.v1, without
-// encryption. Driver and log thread must outlive it. Call Start and Stop on one thread.
+// How a server proves itself, and checks its callers. The files are in PEM, and are read again when
+// they change; open connections go on.
+struct TlsOptions {
+  std::string chain_file;    // the server's certificate, first
+  std::string key_file;      // its private key
+  std::string clients_file;  // the authorities whose certificates callers may show
+  std::string crl_dir = {};  // revocation lists of these, named by OpenSSL's hash; empty: none
+  const Authority* authority = nullptr;  // signs certificates, and makes tokens
+};
+
+struct ServerOptions {
+  // The host at which ranks find a store that the coordinator serves (DirectStores); nullopt: jobs
+  // with such stores are rejected.
+  std::optional<std::string> direct_stores = {};
+  size_t grpc_bytes_max = kGrpcBytesMax;
+  std::optional<TlsOptions> tls = {};
+  bool plain_text = true;  // also serves callers in plain text, who may do everything
+};
+
+// The gRPC front of the coordinator: every service of proto/dp/v1 and grpc.health.v1. Driver and
+// log thread must outlive it. Call Start and Stop on one thread.
 class Server {
  public:
-  // `direct_stores` is the host at which ranks find a store that the coordinator serves
-  // (DirectStores); nullopt: jobs with such stores are rejected.
   // Errors: Unavailable the address cannot be listened on; names the address and the remedy.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(
-      const ListenAddress& address, Driver& driver, LogThread& logs,
-      const std::optional<std::string>& direct_stores = {}, size_t grpc_bytes_max = kGrpcBytesMax);
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ListenAddress& address, Driver& driver,
+                                                       LogThread& logs,
+                                                       const ServerOptions& options = {});
   ~Server();
 
   // Has the port that was chosen.
@@ -41,18 +61,24 @@ class Server {
 
  private:
   Server(const ListenAddress& address, Driver& driver, LogThread& logs,
-         const std::optional<std::string>& direct_stores);
-  std::vector<std::unique_ptr<grpc::Service>> MakeServices(
-      Driver& driver, LogThread& logs, const std::optional<std::string>& direct_stores);
+         const ServerOptions& options);
+  std::vector<std::unique_ptr<grpc::Service>> MakeServices(LogThread& logs,
+                                                           const ServerOptions& options);
+  // Makes gRPC's server, which listens nowhere itself. Returns who takes its connections.
+  ConnectionListener::Acceptors Build(const ServerOptions& options);
   // From now on the health of every service is that of the driver; that of Logs also needs stored
   // logs.
   void WatchHealth(Driver& driver, const LogThread& logs);
 
   ListenAddress address_;
   StoreCallers callers_;
+  Gate gate_;
+  std::unique_ptr<ConnectionListener::Acceptor> tls_;
+  std::unique_ptr<ConnectionListener::Acceptor> plain_text_;
   const std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;  // its calls use the services
-  std::unique_ptr<HealthWatch> health_;   // last: it reports to server_
+  std::unique_ptr<ConnectionListener> listener_;
+  std::unique_ptr<HealthWatch> health_;  // last: it reports to server_
 };
 
 }  // namespace dp::server

@@ -14,6 +14,7 @@
 #include "google/protobuf/arena.h"
 #include "grpcpp/support/message_allocator.h"
 #include "proto/convert/store_operations.h"
+#include "server/access/gate.h"
 #include "server/callers/store_callers.h"
 #include "server/convert/convert_call.h"
 #include "server/convert/convert_waiters.h"
@@ -141,16 +142,20 @@ class ParkedAwait {
 // Serves proto/dp/v1/store.proto through the driver. Thread-safe.
 class StoreService final : public v1::Store::CallbackService {
  public:
-  StoreService(Driver& driver, StoreCallers& callers) : driver_(driver), callers_(callers) {
+  StoreService(Gate& gate, StoreCallers& callers) : gate_(gate), callers_(callers) {
     SetMessageAllocatorFor_Execute(&execute_messages_);
   }
 
   grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context, const v1::ExecuteRequest*,
                                     v1::ExecuteResponse* response) override {
-    auto* messages = static_cast<ExecuteMessages*>(context->GetRpcAllocatorState());
-    auto batch = ToBatch(*messages->request());
-    if (!batch.ok()) return Refuse(context, batch.status());
-    return Apply(driver_, context, *std::move(batch),
+    v1::ExecuteRequest& request =
+        *static_cast<ExecuteMessages*>(context->GetRpcAllocatorState())->request();
+    const Admission admission =
+        gate_.Admit(*context, Rpc::kStoreExecute,
+                    AccessObject::Of(JobId(request.job()), Generation(request.generation())));
+    auto batch = ToBatch(request);
+    if (!batch.ok()) return Refuse(admission, context, batch.status());
+    return Apply(admission, context, *std::move(batch),
                  [=](const core::Outcome& outcome, const View& view) {
                    SetHeader(view, response);
                    FillResults(outcome.reply, response);
@@ -160,26 +165,31 @@ class StoreService final : public v1::Store::CallbackService {
   grpc::ServerUnaryReactor* Await(grpc::CallbackServerContext* context,
                                   const v1::AwaitRequest* request,
                                   v1::AwaitResponse* response) override {
+    const Admission admission =
+        gate_.Admit(*context, Rpc::kStoreAwait,
+                    AccessObject::Of(JobId(request->job()), Generation(request->generation())));
     auto wait = ToWait(*request, response);
-    if (!wait.ok()) return Refuse(context, wait.status());
-    return Wait(driver_, std::move(wait->topics), BoundedWait(request->timeout()),
+    if (!wait.ok()) return Refuse(admission, context, wait.status());
+    return Wait(admission, std::move(wait->topics), BoundedWait(request->timeout()),
                 std::move(wait->answer), std::move(wait->blocked));
   }
   grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkResponse>* Park(
-      grpc::CallbackServerContext*) override {
+      grpc::CallbackServerContext* context) override {
     const auto prepare = [this](const v1::AwaitRequest& request, v1::AwaitResponse* response) {
       return ToWait(request, response);
     };
-    auto* call = new ParkCall(driver_, prepare, ParkCall::Limits());
+    auto* call = new ParkCall(gate_.Admit(*context, Rpc::kStorePark), prepare, ParkCall::Limits());
     call->Start();
     return call;
   }
   grpc::ServerUnaryReactor* ListWaiters(grpc::CallbackServerContext* context,
                                         const v1::ListWaitersRequest* request,
                                         v1::ListWaitersResponse* response) override {
-    return Ask(driver_, context, [=, this](const View& view) {
-      const core::Job* job = view.coordinator.job(JobId(request->job()));
-      if (job == nullptr) return core::UnknownJob(JobId(request->job()));
+    const JobId id(request->job());
+    const Admission admission = gate_.Admit(*context, Rpc::kStoreListWaiters, AccessObject::Of(id));
+    return Ask(admission, context, [=, this](const View& view) {
+      const core::Job* job = view.coordinator.job(id);
+      if (job == nullptr) return core::UnknownJob(id);
       SetHeader(view, response);
       FillWaiters(*job, view, callers_, response);
       return absl::OkStatus();
@@ -193,19 +203,21 @@ class StoreService final : public v1::Store::CallbackService {
     DP_RETURN_IF_ERROR(AwaitedKeys(call.reads).status());
     std::vector<core::Topic> topics = StoreTopics(call.job, call.reads);
     const auto reads = std::make_shared<ParkedAwait>(call, request, callers_, response);
+    const AccessObject object = AccessObject::Of(call.job, call.generation);
     return StoreWait{std::move(call), std::move(topics),
-                     [reads](const View& view, bool last) { return reads->Ask(view, last); }};
+                     [reads](const View& view, bool last) { return reads->Ask(view, last); },
+                     object};
   }
 
-  Driver& driver_;
+  Gate& gate_;
   StoreCallers& callers_;  // used on the driver's thread
   ExecuteMessageAllocator execute_messages_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeStoreService(Driver& driver, StoreCallers& callers) {
-  return std::make_unique<StoreService>(driver, callers);
+std::unique_ptr<grpc::Service> MakeStoreService(Gate& gate, StoreCallers& callers) {
+  return std::make_unique<StoreService>(gate, callers);
 }
 
 }  // namespace dp::server

@@ -29,21 +29,21 @@ LogQuery LastLinesOf(const core::Failure& failure) {
 
 }  // namespace
 
-WatchJobCall::WatchJobCall(Driver& driver, LogThread& logs, JobId job, uint64_t since,
+WatchJobCall::WatchJobCall(const Admission& admission, LogThread& logs, JobId job, uint64_t since,
                            v1::ResponseHeader& header, v1::Job& answer)
-    : driver_(driver),
+    : admission_(admission),
       logs_(logs),
       job_(job),
       since_(since),
       header_(header),
       answer_(answer),
-      ticket_(driver.NewTicket()) {}
+      ticket_(admission.NewTicket()) {}
 
 void WatchJobCall::Start(absl::Duration timeout) {
-  FinishOnError(this, driver_.Wait(ticket_, {{.kind = core::Topic::Kind::kJob, .id = job_.value()}},
-                                   timeout, [this](Waiters::Wake wake, const View& view) {
-                                     return Woken(wake, view);
-                                   }));
+  FinishOnError(
+      this,
+      admission_.Wait(ticket_, {{.kind = core::Topic::Kind::kJob, .id = job_.value()}}, timeout,
+                      [this](Waiters::Wake wake, const View& view) { return Woken(wake, view); }));
 }
 
 bool WatchJobCall::Woken(Waiters::Wake wake, const View& view) {
@@ -64,6 +64,7 @@ bool WatchJobCall::Woken(Waiters::Wake wake, const View& view) {
 void WatchJobCall::Answer(const core::Job& job, const View& view) {
   header_ = HeaderOf(view);
   answer_ = ToProto(job, view);
+  if (admission_.HidesValues(view)) HideValues(&answer_);
   if (job.failure.has_value() && LacksLastLines(*job.failure))
     lacking_.push_back({answer_.mutable_failure(), LastLinesOf(*job.failure)});
   for (size_t i = 0; i < job.past.size(); ++i) {

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "dp/v1/jobs.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "server/access/admission.h"
 #include "server/driver/driver.h"
 #include "server/logs/log_thread.h"
 
@@ -18,11 +19,11 @@ namespace dp::server {
 class WatchJobCall final : public grpc::ServerUnaryReactor {
  public:
   // Header and answer belong to the response.
-  WatchJobCall(Driver& driver, LogThread& logs, JobId job, uint64_t since,
+  WatchJobCall(const Admission& admission, LogThread& logs, JobId job, uint64_t since,
                v1::ResponseHeader& header, v1::Job& answer);
 
   void Start(absl::Duration timeout);
-  void OnCancel() override { driver_.Cancel(ticket_); }
+  void OnCancel() override { admission_.Cancel(ticket_); }
   void OnDone() override { delete this; }
 
  private:
@@ -33,7 +34,7 @@ class WatchJobCall final : public grpc::ServerUnaryReactor {
   void ReadNextLines();
   void AddLastLines(const absl::StatusOr<LogThread::Page>& page);
 
-  Driver& driver_;
+  const Admission admission_;
   LogThread& logs_;
   const JobId job_;
   const uint64_t since_;

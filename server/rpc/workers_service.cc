@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/name.h"
 #include "dp/v1/workers.grpc.pb.h"
+#include "server/access/gate.h"
 #include "server/callers/client_table.h"
 #include "server/convert/convert_call.h"
 #include "server/convert/convert_worker.h"
@@ -82,14 +83,12 @@ absl::Status Check(const v1::RegisterRequest& request) {
 // Serves proto/dp/v1/workers.proto through the driver. Thread-safe.
 class WorkersService final : public v1::Workers::CallbackService {
  public:
-  WorkersService(Driver& driver, ClientTable& clients, std::string store_host)
-      : driver_(driver), clients_(clients), store_host_(std::move(store_host)) {}
+  WorkersService(Gate& gate, ClientTable& clients, std::string store_host)
+      : gate_(gate), clients_(clients), store_host_(std::move(store_host)) {}
 
   grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* context,
                                      const v1::RegisterRequest* request,
                                      v1::RegisterResponse* response) override {
-    if (const absl::Status checked = Check(*request); !checked.ok())
-      return Refuse(context, checked);
     core::RegisterWorker worker{
         request->name(),          request->host(),
         request->address(),       Incarnation(request->incarnation()),
@@ -97,8 +96,17 @@ class WorkersService final : public v1::Workers::CallbackService {
         request->gpus(),          {request->labels().begin(), request->labels().end()},
         request->interface(),     request->process_tracking(),
         request->trains_on_gpus()};
+    Admission admission = gate_.Admit(*context, Rpc::kWorkersRegister);
+    // Its certificate names a daemon that was started without a name.
+    if (worker.name.empty() && admission.caller().kind == Caller::Kind::kCertificate) {
+      worker.name = admission.caller().identity.name;
+    }
+    admission = admission.About(AccessObject::OfWorkerNamed(worker.name));
+    if (const absl::Status checked = Check(*request); !checked.ok()) {
+      return Refuse(admission, context, checked);
+    }
     for (const uint64_t earlier : request->replaces()) worker.replaces.emplace_back(earlier);
-    return Apply(driver_, context, std::move(worker),
+    return Apply(admission, context, std::move(worker),
                  [=, this](const core::Outcome& outcome, const View& view) {
                    const WorkerId id = std::get<WorkerId>(outcome.reply);
                    gpus_.Register(id, *request, view);
@@ -113,20 +121,22 @@ class WorkersService final : public v1::Workers::CallbackService {
   grpc::ServerUnaryReactor* Heartbeat(grpc::CallbackServerContext* context,
                                       const v1::HeartbeatRequest* request,
                                       v1::HeartbeatResponse* response) override {
+    const Admission admission = gate_.Admit(*context, Rpc::kWorkersHeartbeat,
+                                            AccessObject::Of(WorkerId(request->worker_id())));
     if (request->leaving()) {
       const core::LeaveWorker leave{WorkerId(request->worker_id()),
                                     Incarnation(request->incarnation())};
-      return Apply(driver_, context, leave, [=](const core::Outcome&, const View& view) {
+      return Apply(admission, context, leave, [=](const core::Outcome&, const View& view) {
         SetHeader(view, response);
         return absl::OkStatus();
       });
     }
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     const auto renewed =
-        driver_.Renew(WorkerId(request->worker_id()), Incarnation(request->incarnation()),
-                      request->lease_number());
+        admission.Renew(WorkerId(request->worker_id()), Incarnation(request->incarnation()),
+                        request->lease_number());
     if (!renewed.has_value()) {
-      BeatInTurn(*request, response, reactor);
+      BeatInTurn(admission, *request, response, reactor);
       return reactor;
     }
     SetHeader(renewed->epoch, renewed->revision, response);
@@ -135,11 +145,13 @@ class WorkersService final : public v1::Workers::CallbackService {
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
-  grpc::ServerUnaryReactor* WatchAssignment(grpc::CallbackServerContext*,
+  grpc::ServerUnaryReactor* WatchAssignment(grpc::CallbackServerContext* context,
                                             const v1::WatchAssignmentRequest* request,
                                             v1::WatchAssignmentResponse* response) override {
     const core::Topic topic{.kind = core::Topic::Kind::kAssignment, .id = request->worker_id()};
-    return Wait(driver_, {topic}, BoundedWait(request->timeout()),
+    const Admission admission = gate_.Admit(*context, Rpc::kWorkersWatchAssignment,
+                                            AccessObject::Of(WorkerId(request->worker_id())));
+    return Wait(admission, {topic}, BoundedWait(request->timeout()),
                 [=, this](const View& view, bool last) -> std::optional<absl::Status> {
                   const auto assignment = view.coordinator.assignment(
                       WorkerId(request->worker_id()), Incarnation(request->incarnation()));
@@ -148,23 +160,29 @@ class WorkersService final : public v1::Workers::CallbackService {
                   SetHeader(view, response);
                   *response->mutable_assignment() =
                       ToProto(*assignment, store_host_, view.coordinator.store_limits());
+                  AddTokens(response->mutable_assignment());
                   return absl::OkStatus();
                 });
   }
   grpc::ServerUnaryReactor* ReportRank(grpc::CallbackServerContext* context,
                                        const v1::ReportRankRequest* request,
                                        v1::ReportRankResponse* response) override {
+    const Admission admission = gate_.Admit(*context, Rpc::kWorkersReportRank,
+                                            AccessObject::Of(WorkerId(request->worker_id())));
     auto report = FromProto(*request);
-    if (!report.ok()) return Refuse(context, report.status());
-    return Apply(driver_, context, *std::move(report), [=](const core::Outcome&, const View& view) {
-      SetHeader(view, response);
-      return absl::OkStatus();
-    });
+    if (!report.ok()) return Refuse(admission, context, report.status());
+    return Apply(admission, context, *std::move(report),
+                 [=](const core::Outcome&, const View& view) {
+                   SetHeader(view, response);
+                   return absl::OkStatus();
+                 });
   }
   grpc::ServerUnaryReactor* ReportSlots(grpc::CallbackServerContext* context,
                                         const v1::ReportSlotsRequest* request,
                                         v1::ReportSlotsResponse* response) override {
-    return Apply(driver_, context, FromProto(*request),
+    const Admission admission = gate_.Admit(*context, Rpc::kWorkersReportSlots,
+                                            AccessObject::Of(WorkerId(request->worker_id())));
+    return Apply(admission, context, FromProto(*request),
                  [=](const core::Outcome&, const View& view) {
                    SetHeader(view, response);
                    return absl::OkStatus();
@@ -173,9 +191,10 @@ class WorkersService final : public v1::Workers::CallbackService {
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
                                  const v1::ListWorkersRequest*,
                                  v1::ListWorkersResponse* response) override {
-    return Ask(driver_, context, [=, this](const View& view) {
+    return Ask(gate_.Admit(*context, Rpc::kWorkersList), context, [=, this](const View& view) {
       SetHeader(view, response);
       response->set_held_back(static_cast<int>(view.liveness.held_back()));
+      response->set_insecure(gate_.plain_text());
       AddWorkers(view, gpus_, response);
       return absl::OkStatus();
     });
@@ -183,7 +202,9 @@ class WorkersService final : public v1::Workers::CallbackService {
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
                                   const v1::DrainRequest* request,
                                   v1::DrainResponse* response) override {
-    return Apply(driver_, context,
+    const Admission admission =
+        gate_.Admit(*context, Rpc::kWorkersDrain, AccessObject::OfWorkerNamed(request->worker()));
+    return Apply(admission, context,
                  core::DrainWorker{request->worker(), request->reason(), request->hand_over()},
                  [=, this](const core::Outcome&, const View& view) {
                    return AnswerWorker(request->worker(), view, gpus_, response);
@@ -192,16 +213,18 @@ class WorkersService final : public v1::Workers::CallbackService {
   grpc::ServerUnaryReactor* Undrain(grpc::CallbackServerContext* context,
                                     const v1::UndrainRequest* request,
                                     v1::UndrainResponse* response) override {
-    return Apply(driver_, context, core::UndrainWorker{request->worker(), request->reason()},
+    const Admission admission =
+        gate_.Admit(*context, Rpc::kWorkersUndrain, AccessObject::OfWorkerNamed(request->worker()));
+    return Apply(admission, context, core::UndrainWorker{request->worker(), request->reason()},
                  [=, this](const core::Outcome&, const View& view) {
                    return AnswerWorker(request->worker(), view, gpus_, response);
                  });
   }
-  grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext*,
+  grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext* context,
                                   const v1::WatchWorkersRequest* request,
                                   v1::WatchWorkersResponse* response) override {
     const core::Topic topic{.kind = core::Topic::Kind::kWorkers};
-    return Wait(driver_, {topic}, BoundedWait(request->timeout()),
+    return Wait(gate_.Admit(*context, Rpc::kWorkersWatch), {topic}, BoundedWait(request->timeout()),
                 [=, this](const View& view, bool last) -> std::optional<absl::Status> {
                   const Revision version = view.coordinator.version(topic);
                   if (version.value() == request->since() && !last) return std::nullopt;
@@ -213,10 +236,18 @@ class WorkersService final : public v1::Workers::CallbackService {
   }
 
  private:
+  void AddTokens(v1::Assignment* assignment) const {
+    if (!gate_.token_key().has_value()) return;
+    for (v1::AssignedRank& rank : *assignment->mutable_ranks()) {
+      rank.set_token(gate_.token_key()->Token(
+          {.rank = {JobId(rank.job()), Generation(rank.generation()), rank.rank()},
+           .job_submitted_at = FromProto(rank.submitted_at())}));
+    }
+  }
   // The driver rejects the heartbeat, or renews the lease of a worker that was not published yet.
-  void BeatInTurn(const v1::HeartbeatRequest& request, v1::HeartbeatResponse* response,
-                  grpc::ServerUnaryReactor* reactor) {
-    const absl::Status queued = driver_.Hear(
+  void BeatInTurn(const Admission& admission, const v1::HeartbeatRequest& request,
+                  v1::HeartbeatResponse* response, grpc::ServerUnaryReactor* reactor) {
+    const absl::Status queued = admission.Hear(
         WorkerId(request.worker_id()), Incarnation(request.incarnation()),
         [=, this, &request](const absl::Status& status, const View& view) {
           if (status.ok()) {
@@ -237,7 +268,7 @@ class WorkersService final : public v1::Workers::CallbackService {
     if (request.has_store_clients()) clients_.Report(worker, life, request.store_clients());
   }
 
-  Driver& driver_;
+  Gate& gate_;
   ClientTable& clients_;
   const std::string store_host_;
   GpuTable gpus_;
@@ -245,9 +276,9 @@ class WorkersService final : public v1::Workers::CallbackService {
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeWorkersService(Driver& driver, ClientTable& clients,
+std::unique_ptr<grpc::Service> MakeWorkersService(Gate& gate, ClientTable& clients,
                                                   std::string store_host) {
-  return std::make_unique<WorkersService>(driver, clients, std::move(store_host));
+  return std::make_unique<WorkersService>(gate, clients, std::move(store_host));
 }
 
 }  // namespace dp::server

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/utf8.h"
 #include "dp/v1/worlds.grpc.pb.h"
+#include "server/access/gate.h"
 #include "server/convert/convert_call.h"
 #include "server/convert/convert_checkpoint.h"
 #include "server/convert/convert_job.h"
@@ -44,14 +45,15 @@ bool HasNews(const View& view, const v1::WatchWorldRequest& request) {
 // Serves proto/dp/v1/worlds.proto through the driver. Thread-safe.
 class WorldsService final : public v1::Worlds::CallbackService {
  public:
-  explicit WorldsService(Driver& driver) : driver_(driver) {}
+  explicit WorldsService(Gate& gate) : gate_(gate) {}
 
   grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context,
                                  const v1::JoinRequest* request,
                                  v1::JoinResponse* response) override {
     const JobId job(request->job());
     const core::RankKey rank{job, Generation(request->generation()), request->rank()};
-    return Apply(driver_, context, core::JoinWorld{rank, request->tells_first_step()},
+    return Apply(gate_.Admit(*context, Rpc::kWorldsJoin, AccessObject::Of(rank)), context,
+                 core::JoinWorld{rank, request->tells_first_step()},
                  [=](const core::Outcome&, const View& view) {
                    const auto world = view.coordinator.world(job, FromProto(request->members()));
                    if (!world.ok()) return world.status();
@@ -65,12 +67,14 @@ class WorldsService final : public v1::Worlds::CallbackService {
                    return absl::OkStatus();
                  });
   }
-  grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext*,
+  grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext* context,
                                   const v1::WatchWorldRequest* request,
                                   v1::WatchWorldResponse* response) override {
-    return Wait(driver_, {AwaitedTopic(*request)}, BoundedWait(request->timeout()),
+    const JobId job(request->job());
+    const Admission admission = gate_.Admit(
+        *context, Rpc::kWorldsWatch, AccessObject::Of(job, Generation(request->generation())));
+    return Wait(admission, {AwaitedTopic(*request)}, BoundedWait(request->timeout()),
                 [=](const View& view, bool last) -> std::optional<absl::Status> {
-                  const JobId job(request->job());
                   const bool known = view.coordinator.job(job) != nullptr;
                   if (known && !last && !HasNews(view, *request)) return std::nullopt;
                   const auto world = view.coordinator.world(job, FromProto(request->members()));
@@ -85,7 +89,8 @@ class WorldsService final : public v1::Worlds::CallbackService {
                                               v1::CompleteFirstStepResponse* response) override {
     const core::RankKey rank{JobId(request->job()), Generation(request->generation()),
                              request->rank()};
-    return Apply(driver_, context, core::CompleteFirstStep{rank},
+    return Apply(gate_.Admit(*context, Rpc::kWorldsCompleteFirstStep, AccessObject::Of(rank)),
+                 context, core::CompleteFirstStep{rank},
                  [=](const core::Outcome&, const View& view) {
                    SetHeader(view, response);
                    return absl::OkStatus();
@@ -99,20 +104,23 @@ class WorldsService final : public v1::Worlds::CallbackService {
         {request->missing().begin(), request->missing().end()},
         std::string(Utf8Prefix(request->error(), kLastLineBytesMax)),
         request->insist()};
-    return Apply(driver_, context, std::move(accuse), [=](const core::Outcome&, const View& view) {
-      SetHeader(view, response);
-      return absl::OkStatus();
-    });
+    const Admission admission =
+        gate_.Admit(*context, Rpc::kWorldsAccuse, AccessObject::Of(accuse.rank));
+    return Apply(admission, context, std::move(accuse),
+                 [=](const core::Outcome&, const View& view) {
+                   SetHeader(view, response);
+                   return absl::OkStatus();
+                 });
   }
 
  private:
-  Driver& driver_;
+  Gate& gate_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeWorldsService(Driver& driver) {
-  return std::make_unique<WorldsService>(driver);
+std::unique_ptr<grpc::Service> MakeWorldsService(Gate& gate) {
+  return std::make_unique<WorldsService>(gate);
 }
 
 }  // namespace dp::server

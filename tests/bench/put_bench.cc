@@ -30,6 +30,7 @@
 #include "base/mutex.h"
 #include "etcd_kv.grpc.pb.h"
 #include "server/rpc/testing/cluster_client.h"
+#include "tests/bench/bench_credentials.h"
 
 namespace dp::bench {
 namespace {
@@ -42,14 +43,15 @@ constexpr int kFillConnections = 16;
 std::shared_ptr<grpc::Channel> Connect(const std::string& address, int number) {
   grpc::ChannelArguments arguments;
   arguments.SetInt("dp.bench", number);  // else gRPC would share one connection
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  static const client::Credentials credentials = CredentialsFor(address);
+  return grpc::CreateCustomChannel(address, credentials.channel(), arguments);
 }
 
 std::string KeyOf(uint64_t number) { return absl::StrFormat("bench/%08d", number); }
 
 // The job whose store is used. The first caller creates it.
 uint64_t BenchJob(const std::string& address) {
-  server::ClusterClient client(address);
+  server::ClusterClient client(address, CredentialsFor(address).channel());
   (void)client.Register("w", /*slots=*/2);  // idempotent
   const auto job = client.Submit(server::ClusterClient::AJob("bench"), "bench");
   DP_CHECK(job.ok());
@@ -226,7 +228,7 @@ int First(const std::string& address) {
 }
 
 int MakeHistory(const std::string& address, int jobs) {
-  server::ClusterClient client(address);
+  server::ClusterClient client(address, CredentialsFor(address).channel());
   const uint64_t worker = client.Register("w", /*slots=*/2)->worker_id();
   for (int i = 0; i < jobs; ++i) {
     const std::string name = absl::StrCat("job-", i);

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "server/rpc/testing/cluster_client.h"
 #include "store/wire/protocol.h"
+#include "tests/bench/bench_credentials.h"
 #include "tests/bench/scale_call.h"
 #include "tests/bench/scale_timer.h"
 #include "tests/bench/store_load.h"
@@ -116,7 +117,7 @@ std::string Stage(const std::string& name) {
 }
 
 Figures QueueFigures(const std::string& address, int jobs) {
-  server::ClusterClient client(address);
+  server::ClusterClient client(address, CredentialsFor(address).channel());
   absl::BlockingCounter answered(jobs);
   std::atomic<int> next = 0, refused = 0;
   std::function<void()> submit = [&] {
@@ -144,7 +145,7 @@ Figures QueueFigures(const std::string& address, int jobs) {
 }
 
 Figures FollowFigures(const std::string& address, int followers, int lines) {
-  server::ClusterClient client(address);
+  server::ClusterClient client(address, CredentialsFor(address).channel());
   const uint64_t worker = client.Register("w", /*slots=*/1)->worker_id();
   const uint64_t job = client.Submit(server::ClusterClient::AJob("bench"), "bench")->job().id();
   Timer timer;
@@ -169,7 +170,7 @@ Figures FollowFigures(const std::string& address, int followers, int lines) {
 }
 
 absl::StatusOr<Figures> StoreFigures(const std::string& address, int connections) {
-  server::ClusterClient client(address);
+  server::ClusterClient client(address, CredentialsFor(address).channel());
   const uint16_t port = StorePortOf(client);
   if (port == 0) return absl::NotFoundError("the coordinator needs --tcpstore-listen");
   Stage("start");

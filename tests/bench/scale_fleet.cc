@@ -28,7 +28,7 @@ Host::Host(Fleet& fleet, int number)
       number_(number),
       incarnation_(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())) + number),
       backoff_(BackoffOptions{.max = absl::Seconds(1)}, number) {
-  workers_ = v1::Workers::NewStub(client::MakeChannel(fleet.address()));
+  workers_ = v1::Workers::NewStub(client::MakeChannel(fleet.address(), fleet.credentials()));
 }
 
 void Host::Register() {
@@ -141,6 +141,10 @@ Fleet::Fleet(std::string address, int hosts, int slots)
 }
 
 void Fleet::Register() {
+  {
+    MutexLock lock(mu_);
+    registered_ = 0;
+  }
   for (const auto& host : hosts_) host->Register();
   AwaitRegistered(1);
 }

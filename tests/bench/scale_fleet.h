@@ -13,6 +13,7 @@
 #include "base/backoff.h"
 #include "base/mutex.h"
 #include "dp/v1/workers.grpc.pb.h"
+#include "tests/bench/bench_credentials.h"
 #include "tests/bench/scale_timer.h"
 
 namespace dp::bench {
@@ -73,6 +74,7 @@ class Fleet {
   void AwaitRegistered(uint64_t epoch);
 
   const std::string& address() const { return address_; }
+  const client::Credentials& credentials() const { return credentials_; }
   int slots() const { return slots_; }
   Timer& timer() { return timer_; }
 
@@ -91,6 +93,7 @@ class Fleet {
 
  private:
   const std::string address_;
+  const client::Credentials credentials_{CredentialsFor(address_)};
   const int slots_;
   Mutex mu_;
   CondVar changed_;

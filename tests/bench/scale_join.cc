@@ -9,6 +9,7 @@
 #include "client/long_poll.h"
 #include "client/retry_policy.h"
 #include "proto/convert/time.h"
+#include "tests/bench/bench_credentials.h"
 #include "tests/bench/scale_call.h"
 
 namespace dp::bench {
@@ -20,8 +21,9 @@ constexpr absl::Duration kPatience = absl::Seconds(30);
 
 Assembly::Assembly(const std::string& address, uint64_t job, int hosts, int slots)
     : unsealed_(hosts * slots) {
+  const client::Credentials credentials = CredentialsFor(address);
   for (int host = 0; host < hosts; ++host) {
-    channels_.push_back(client::MakeChannel(address));
+    channels_.push_back(client::MakeChannel(address, credentials));
     worlds_.push_back(v1::Worlds::NewStub(channels_.back()));
     for (int slot = 0; slot < slots; ++slot) {
       v1::JoinRequest join;

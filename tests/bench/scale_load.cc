@@ -4,6 +4,7 @@
 //    scale_load ADDRESS hosts HOSTS SLOTS       daemons of a job that has a rank for every slot
 //    scale_load ADDRESS join HOSTS SLOTS        the ranks of that job, which join their world
 //    scale_load ADDRESS idle HOSTS SECONDS      daemons that only beat
+//    scale_load ADDRESS register HOSTS          daemons that connect and register, all at once
 //    scale_load ADDRESS restart HOSTS           daemons that meet a restarted coordinator
 //    scale_load ADDRESS queue JOBS              submits jobs that find no slot, then lists them
 //    scale_load ADDRESS follow FOLLOWERS LINES  reads a log while a rank writes it
@@ -30,6 +31,7 @@
 #include "base/check.h"
 #include "base/program/descriptor_limit.h"
 #include "server/rpc/testing/cluster_client.h"
+#include "tests/bench/bench_credentials.h"
 #include "tests/bench/scale_clients.h"
 #include "tests/bench/scale_fleet.h"
 #include "tests/bench/scale_join.h"
@@ -52,14 +54,14 @@ void AddBeats(const std::vector<absl::Duration>& beats, Figures* figures) {
 }
 
 uint64_t OnlyJob(const std::string& address) {
-  server::ClusterClient client(address);
+  server::ClusterClient client(address, CredentialsFor(address).channel());
   const auto listed = client.Call(client.jobs(), &v1::Jobs::Stub::List, v1::ListJobsRequest());
   DP_CHECK(listed.ok() && listed->jobs_size() == 1);
   return listed->jobs(0).id();
 }
 
 int LostWorkers(const std::string& address) {
-  server::ClusterClient client(address);
+  server::ClusterClient client(address, CredentialsFor(address).channel());
   const auto listed =
       client.Call(client.workers(), &v1::Workers::Stub::List, v1::ListWorkersRequest());
   DP_CHECK(listed.ok());
@@ -72,7 +74,7 @@ Figures HostsFigures(const std::string& address, int hosts, int slots) {
   Fleet& fleet = *new Fleet(address, hosts, slots);
   Stage("start");
   fleet.Register();
-  server::ClusterClient client(address);
+  server::ClusterClient client(address, CredentialsFor(address).channel());
   DP_CHECK(client.Submit(server::ClusterClient::AJob("bench", hosts * slots), "bench").ok());
   fleet.AwaitAssigned(slots);
   fleet.ReportStarted();
@@ -117,6 +119,18 @@ Figures IdleFigures(const std::string& address, int hosts, int seconds) {
   return figures;
 }
 
+// Each daemon has a connection of its own, which it opens first (cold) or has open (warm).
+Figures RegisterFigures(const std::string& address, int hosts) {
+  const auto register_all = [&](Fleet& fleet) {
+    const absl::Time began = absl::Now();
+    fleet.Register();
+    return absl::ToDoubleSeconds(absl::Now() - began);
+  };
+  Fleet& fleet = *new Fleet(address, hosts, 1);
+  const double cold = register_all(fleet);
+  return {{"cold_seconds", cold}, {"warm_seconds", register_all(fleet)}};
+}
+
 // The reader of `at up` kills the coordinator and restarts it at the same address. The time counts
 // from the kill.
 Figures RestartFigures(const std::string& address, int hosts) {
@@ -145,6 +159,8 @@ int Main(const std::vector<std::string>& words) {
     figures = JoinFigures(words[0], first, second);
   } else if (verb == "idle" && first && second) {
     figures = IdleFigures(words[0], first, second);
+  } else if (verb == "register" && first) {
+    figures = RegisterFigures(words[0], first);
   } else if (verb == "restart" && first) {
     figures = RestartFigures(words[0], first);
   } else if (verb == "queue" && first) {
@@ -159,8 +175,9 @@ int Main(const std::vector<std::string>& words) {
     }
     figures = *measured;
   } else {
-    std::fprintf(stderr,
-                 "usage: scale_load ADDRESS hosts|join|idle|restart|queue|follow|tcpstore ...\n");
+    std::fprintf(
+        stderr,
+        "usage: scale_load ADDRESS hosts|join|idle|register|restart|queue|follow|tcpstore ...\n");
     return 2;
   }
   std::printf("{%s}\n", absl::StrJoin(figures, ", ", [](std::string* out, const auto& figure) {

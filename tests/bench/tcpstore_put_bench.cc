@@ -22,6 +22,7 @@
 #include "base/status.h"
 #include "server/rpc/testing/cluster_client.h"
 #include "store/wire/protocol.h"
+#include "tests/bench/bench_credentials.h"
 #include "tests/bench/store_load.h"
 
 namespace dp::bench {
@@ -33,7 +34,7 @@ constexpr absl::Duration kPatience = absl::Seconds(30);
 
 // The store port of the benchmark's job. The first caller creates the job.
 absl::StatusOr<uint16_t> StorePort(const std::string& address) {
-  server::ClusterClient client(address);
+  server::ClusterClient client(address, CredentialsFor(address).channel());
   const auto worker = client.Register("w", /*slots=*/2);  // idempotent
   v1::JobSpec spec;
   spec.set_name("bench-tcpstore");

@@ -22,7 +22,7 @@ class StoreOfCoordinator final : public Store {
 
  private:
   CoordinatorWithJob coordinator_;
-  client::Connection connection_{coordinator_.address()};
+  client::Connection connection_{coordinator_.address(), client::Credentials::Insecure()};
   client::Pause pause_;
   client::GrpcStore store_{connection_, pause_, {coordinator_.job(), Generation(1)}};
 };
@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreBatchConformance,
 
 TEST(GrpcStoreTest, AnotherGenerationIsRefusedAtOnce) {
   CoordinatorWithJob coordinator;
-  client::Connection connection(coordinator.address());
+  client::Connection connection(coordinator.address(), client::Credentials::Insecure());
   client::Pause pause;
   client::GrpcStore store(connection, pause, {coordinator.job(), Generation(2)});
   EXPECT_EQ(store.Set("k", "v").code(), absl::StatusCode::kFailedPrecondition);
@@ -48,7 +48,7 @@ TEST(GrpcStoreTest, AnotherGenerationIsRefusedAtOnce) {
 
 TEST(GrpcStoreTest, ABatchThatIsLargerThanAMessageSaysSoAndHasDoneNothing) {
   CoordinatorWithJob coordinator;
-  client::Connection connection(coordinator.address());
+  client::Connection connection(coordinator.address(), client::Credentials::Insecure());
   client::Pause pause;
   client::GrpcStore store(connection, pause, {coordinator.job(), Generation(1)});
   const std::string value(7 << 20, 'v');
@@ -61,7 +61,8 @@ TEST(GrpcStoreTest, ABatchThatIsLargerThanAMessageSaysSoAndHasDoneNothing) {
 
 TEST(GrpcStoreTest, TwoClientsShareTheirKeys) {
   CoordinatorWithJob coordinator;
-  client::Connection connection(coordinator.address()), other(coordinator.address());
+  client::Connection connection(coordinator.address(), client::Credentials::Insecure()),
+      other(coordinator.address(), client::Credentials::Insecure());
   client::Pause pause;
   client::GrpcStore one(connection, pause, {coordinator.job(), Generation(1)});
   client::GrpcStore two(other, pause, {coordinator.job(), Generation(1)});

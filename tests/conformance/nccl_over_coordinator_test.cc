@@ -21,7 +21,7 @@ constexpr int kRanks = 4;
 // One rank with its own connection and store, like a process.
 struct Rank {
   Rank(engine::FakeNccl& nccl, const CoordinatorWithJob& coordinator, int rank)
-      : connection(coordinator.address()),
+      : connection(coordinator.address(), client::Credentials::Insecure()),
         store(connection, pause, {coordinator.job(), Generation(1)}) {
     auto opened = engine::ConnectNccl(nccl, store, rank, kRanks,
                                       {.group = {.timeout = absl::Seconds(60)},

@@ -80,7 +80,7 @@ class RelayOverGrpcTest : public testing::Test {
 
   std::atomic<size_t> looks_ = 0;
   CoordinatorWithJob coordinator_;
-  client::Connection connection_{coordinator_.address()};
+  client::Connection connection_{coordinator_.address(), client::Credentials::Insecure()};
   std::unique_ptr<client::GrpcStoreLink> link_;
   Answers answers_;
   std::unique_ptr<StoreRelay> relay_;  // destroyed first

@@ -35,7 +35,7 @@ class RelayedStore final : public Store {
 
  private:
   CoordinatorWithJob coordinator_;
-  client::Connection connection_{coordinator_.address()};
+  client::Connection connection_{coordinator_.address(), client::Credentials::Insecure()};
   client::GrpcStoreLink link_{
       connection_,
       {.job = coordinator_.job(), .generation = Generation(1), .incarnation = 1, .worker = "w"}};

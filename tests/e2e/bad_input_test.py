@@ -117,11 +117,17 @@ class ServersTest(unittest.TestCase):
         with Cluster() as cluster:
             self.assertIn("nosuch", cluster.dpctl("describe", "nosuch", check=102).stderr)
 
-    def test_listening_beyond_loopback_needs_insecure(self):
-        done = subprocess.run([BIN / "dp-coordinator", "--listen", "0.0.0.0:0", "--data-dir",
-                               "/nonexistent"], capture_output=True, text=True)
+    def test_pytorchs_stores_beyond_loopback_need_the_word(self):
+        done = subprocess.run([BIN / "dp-coordinator", "--tcpstore-listen", "0.0.0.0:0", "--data-dir",
+                               "/nonexistent"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("--insecure", done.stderr)
+        self.assertIn("--tcpstore-insecure", done.stderr)
+
+    def test_a_worker_without_a_credential_is_told_how_to_get_one(self):
+        done = subprocess.run([BIN / "dp-worker", "--coordinator", "192.0.2.1:7070"],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there is no credential for the coordinator at 192.0.2.1:7070", done.stderr)
 
     def test_a_data_directory_in_use_is_refused(self):
         with Cluster() as cluster:
@@ -158,7 +164,7 @@ class ServersTest(unittest.TestCase):
         with Cluster() as cluster:
             first = cluster.worker(name="gpu-a")
             second = self.second_of_the_name(cluster)
-            self.assertTrue(eventually(lambda: "event=name_of_a_live_daemon" in second.log()))
+            self.assertTrue(eventually(lambda: "event=name_taken" in second.log()))
             for part in ("worker name gpu-a is taken", "127.0.0.1", "--name"):
                 self.assertIn(part, second.log())
             job = cluster.submit(train_job(write_idx(cluster.dir / "data"), ranks=1))

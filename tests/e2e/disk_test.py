@@ -32,6 +32,13 @@ class OnSmallDisk(Cluster):
             self.disk = self.enter_context(small_disk.SmallDisk(self.dir / "coordinator", self._size))
         return super().start_coordinator(listen, prefix=self.disk.prefix, **how)
 
+    # The administrator's credential is on the small disk, too.
+    def worker(self, **how):
+        return super().worker(prefix=self.disk.prefix, **how)
+
+    def dpctl_command(self):
+        return [*self.disk.prefix, *super().dpctl_command()]
+
     def job(self, name, kib=1, **fields):
         """A job whose spec has about `kib` KiB."""
         argv = ["true", *("x" * 1000 for _ in range(kib))]

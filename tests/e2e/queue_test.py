@@ -277,7 +277,7 @@ class QueueTest(unittest.TestCase):
                         break
             finally:
                 events.kill()
-        self.assertEqual(kinds, [("n1", "registered"), (job, "submitted"), (job, "placed"),
+        self.assertEqual(kinds, [(None, "joined"), ("n1", "registered"), (job, "submitted"), (job, "placed"),
                                  (job, "running"), (job, "succeeded")])
 
 

@@ -247,6 +247,14 @@ void Later(Life& life) {
   life.Add(core::LoseWorker{WorkerId(3), kC, "silent for 5s"});
   life.Add(core::ReportSlots{WorkerId(2), kB, 3, {{1, "GPU 1 still holds 9 MiB"}}});
   life.Add(core::LeaveWorker{WorkerId(2), kB});
+  life.Add(core::GrantRole{"ann", security::Role::kAdmin});
+  life.Add(core::GrantRole{"bob", security::Role::kViewer});
+  life.Add(core::RevokeAccess{"bob", false, absl::FromUnixSeconds(1'700'000'000)});
+  life.Add(core::UseToken{"0123456789abcdef",
+                          /*uses_max=*/2,
+                          absl::FromUnixSeconds(2'000'000'000),
+                          {security::Role::kWorker, ""},
+                          "host-d"});
 }
 
 }  // namespace

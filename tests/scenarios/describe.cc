@@ -56,7 +56,8 @@ std::string DescribeReply(const core::Reply& reply) {
                  [](const core::GroupResults& groups) {
                    return absl::StrCat(DescribeResults(groups.results), ", ", groups.refused.size(),
                                        " groups refused");
-                 }},
+                 },
+                 [](const std::string& name) { return absl::StrCat("name ", name); }},
       reply);
 }
 
@@ -84,6 +85,8 @@ std::string DescribeTopic(const core::Topic& topic) {
       return "events";
     case core::Topic::Kind::kWorldState:
       return absl::StrCat("world-state ", topic.id);
+    case core::Topic::Kind::kAccess:
+      return "access";
   }
   return "";
 }

@@ -254,7 +254,11 @@ MaybeAction RandomCommands::Make(Of<core::RetryJob>) {
   const Job* job = AnyJob(AwaitsVerdict);
   if (job == nullptr) return std::nullopt;
   core::RetryJob retry{job->id, job->generation, job->failure->at + absl::Seconds(Below(3)), {}};
-  if (Chance(60)) retry.counted_as = core::FailureClass::kUser;
+  const auto paid = job->restarts.find(core::FailureClass::kUser);
+  const size_t limit = job->spec.restart.value_or(core::RestartLimits{}).user;
+  // The policy never lets a budget pay for more.
+  const bool can_pay = paid == job->restarts.end() || paid->second.size() < limit;
+  if (Chance(60) && can_pay) retry.counted_as = core::FailureClass::kUser;
   return retry;
 }
 
@@ -319,6 +323,26 @@ MaybeAction RandomCommands::Make(Of<core::ReportSlots>) {
   core::ReportSlots report{worker->id, worker->incarnation, drawn_, {}};
   if (Chance(50)) report.unhealthy[0] = "GPU 0 still holds 9 MiB";
   return report;
+}
+
+MaybeAction RandomCommands::Make(Of<core::GrantRole>) {
+  return core::GrantRole{absl::StrCat("person-", Below(3)),
+                         Chance(50) ? security::Role::kUser : security::Role::kAdmin};
+}
+
+MaybeAction RandomCommands::Make(Of<core::RevokeAccess>) {
+  const bool worker = Chance(50);
+  return core::RevokeAccess{absl::StrCat(worker ? "worker-" : "person-", Below(3)), worker,
+                            coordinator_->state().at};
+}
+
+MaybeAction RandomCommands::Make(Of<core::UseToken>) {
+  const std::string name = Chance(50) ? "worker" : "";
+  return core::UseToken{absl::StrCat("token-", Below(3)),
+                        static_cast<int>(Below(3)),
+                        coordinator_->state().at + absl::Seconds(Below(100)),
+                        {security::Role::kWorker, name},
+                        "host"};
 }
 
 }  // namespace dp::torture

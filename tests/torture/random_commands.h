@@ -51,6 +51,9 @@ class RandomCommands {
   std::optional<core::Action> Make(Of<core::GiveUpRank>);
   std::optional<core::Action> Make(Of<core::ReportSlots>);
   std::optional<core::Action> Make(Of<core::CompleteFirstStep>);
+  std::optional<core::Action> Make(Of<core::GrantRole>);
+  std::optional<core::Action> Make(Of<core::RevokeAccess>);
+  std::optional<core::Action> Make(Of<core::UseToken>);
 
   // Draws what keeps the cluster going, more often than the rest: workers, placements, rank reports
   // and the stores.

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/program/log.h"
 #include "base/random.h"
+#include "base/security/credential.h"
 #include "base/status.h"
 #include "proto/convert/time.h"
 #include "worker/agent/earlier_exits.h"
@@ -151,7 +152,16 @@ absl::StatusOr<RankCommand> Agent::CommandOf(const v1::AssignedRank& rank, const
   if (rank.spec().has_command()) {
     DP_ASSIGN_OR_RETURN(store, StoreOf(rank));
   }
+  DP_RETURN_IF_ERROR(WriteRankCredential(rank, spool));
   return CommandFor(rank, rank_host_, store, spool);
+}
+
+absl::Status Agent::WriteRankCredential(const v1::AssignedRank& rank, const LogSpool& spool) const {
+  if (!HasCredential(rank, rank_host_)) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const security::Credential own,
+                      security::ReadCredential(rank_host_.credential_dir));
+  return security::WriteCredential(spool.credential_dir(),
+                                   {.authorities = own.authorities, .token = rank.token()});
 }
 
 absl::StatusOr<StoreEndpoint> Agent::StoreOf(const v1::AssignedRank& rank) {

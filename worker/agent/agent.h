@@ -148,6 +148,8 @@ class Agent {
   bool ModeFinished();
   // Where the ranks of a command job meet. Errors: those of StoreEndpoints.
   absl::StatusOr<StoreEndpoint> StoreOf(const v1::AssignedRank& rank);
+  // For a rank that may call the coordinator.
+  absl::Status WriteRankCredential(const v1::AssignedRank& rank, const LogSpool& spool) const;
   absl::StatusOr<RankCommand> CommandOf(const v1::AssignedRank& rank, const LogSpool& spool);
   // Whether this daemon knows a rank of the generation.
   bool Holds(JobId job, Generation generation) const;

@@ -64,6 +64,12 @@ TEST_F(AgentLeaseTest, ALostLeaseKillsAllRanksAndBeginsANewIncarnation) {
   EXPECT_EQ(runner_.NextOrder(), "start 1");
 }
 
+TEST_F(AgentLeaseTest, ADaemonWhoseCertificateIsRevokedKillsItsRanks) {
+  RunRankZero();
+  coordinator_.RevokeWorker();
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+}
+
 // The new coordinator's versions begin below those that the daemon has seen.
 TEST_F(AgentLeaseTest, ACoordinatorThatIsSetUpAnewIsWatchedFromItsFirstVersionOn) {
   RunRankZero();

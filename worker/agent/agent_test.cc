@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/security/credential.h"
 #include "base/testing/settable_clock.h"
 #include "worker/agent/testing/agent_fixture.h"
 
@@ -25,6 +26,58 @@ TEST_F(AgentTest, ARankRunsToItsEnd) {
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 3: no data");
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDERR, "no data\n"), "no data\n");
+}
+
+class RankCredentialTest : public AgentFixture {
+ protected:
+  RankCredentialTest() {
+    credential_dir_ = directory_.path() + "/credential";
+    rank_.set_token("rank's token");
+    rank_.mutable_spec()->mutable_train();
+  }
+  std::string ranks_dir() const { return spool_.credential_dir(); }
+  static std::filesystem::perms ModeOf(const std::string& path) {
+    return std::filesystem::status(path).permissions();
+  }
+
+  v1::AssignedRank rank_ = ARank(0);
+};
+
+TEST_F(RankCredentialTest, ARankGetsItsTokenAndTheDaemonsAuthoritiesButNotItsKey) {
+  using std::filesystem::perms;
+  ASSERT_TRUE(security::WriteCredential(credential_dir_,
+                                        {.authorities = "CA", .chain = "CHAIN", .key = "KEY"})
+                  .ok());
+  RunRankZero(rank_);
+  const auto credential = security::ReadCredential(ranks_dir());
+  ASSERT_TRUE(credential.ok()) << credential.status();
+  EXPECT_EQ(credential->authorities + " " + credential->token, "CA rank's token");
+  EXPECT_EQ(credential->chain + credential->key, "");
+  EXPECT_EQ(ModeOf(ranks_dir() + "/token"), perms::owner_read | perms::owner_write);
+  EXPECT_EQ(ModeOf(ranks_dir()), perms::owner_all);
+  EXPECT_THAT(runner_.command().environment, Contains("DP_CREDENTIALS=" + ranks_dir()));
+}
+
+TEST_F(RankCredentialTest, ItGoesWithTheRanksOtherFiles) {
+  ASSERT_TRUE(security::WriteCredential(credential_dir_, {.authorities = "CA"}).ok());
+  RunRankZero(rank_);
+  ASSERT_TRUE(std::filesystem::exists(ranks_dir()));
+  coordinator_.Assign({});
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+  AwaitRemoved(ranks_dir());
+}
+
+TEST_F(RankCredentialTest, WithoutTheDaemonsAuthoritiesTheRankIsNotStarted) {
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  coordinator_.Assign({rank_});
+  EXPECT_THAT(coordinator_.NextHeard(), HasSubstr("there is no credential in " + credential_dir_));
+}
+
+TEST_F(RankCredentialTest, ARankOfADaemonInPlainTextNeedsNone) {
+  credential_dir_ = "";
+  RunRankZero(rank_);
+  EXPECT_FALSE(std::filesystem::exists(ranks_dir()));
 }
 
 class CountingClock final : public Clock {

@@ -228,7 +228,8 @@ bool Lease::SendBeat() {
       return response->header().epoch() == epoch_ || Register(session_.incarnation);
     }
     if (orders_.closed()) return false;
-    if (IsRefusal(response.status())) {
+    // A daemon whose certificate does not count any more is given up like one that was silent.
+    if (IsRefusal(response.status()) || absl::IsUnauthenticated(response.status())) {
       Lose(response.status());
       return false;
     }

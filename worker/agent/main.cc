@@ -8,28 +8,24 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
-#include "base/host_port.h"
 #include "base/labels.h"
 #include "base/limits.h"
-#include "base/name.h"
 #include "base/no_memory_limit.h"
 #include "base/program/descriptor_limit.h"
 #include "base/program/log.h"
 #include "base/program/notify_socket.h"
 #include "base/random.h"
+#include "base/security/tls13.h"
 #include "base/status.h"
-#include "base/variable_pattern.h"
-#include "base/version.h"
 #include "client/connection.h"
+#include "client/grpc_log.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/cuda_trainer.h"
 #include "worker/agent/drain_end.h"
@@ -38,6 +34,7 @@
 #include "worker/agent/incarnation_record.h"
 #include "worker/agent/launch/passed_variables.h"
 #include "worker/agent/local_address.h"
+#include "worker/agent/own_credential.h"
 #include "worker/agent/processes/guard_lock.h"
 #include "worker/agent/processes/guarded_runner.h"
 #include "worker/agent/processes/oom_kills.h"
@@ -47,178 +44,17 @@
 #include "worker/agent/stores/listener_probe.h"
 #include "worker/agent/stores/reserved_ports.h"
 #include "worker/agent/stores/store_endpoints.h"
+#include "worker/agent/worker_flags.h"
 
 namespace dp::worker {
 namespace {
 
-constexpr int kUsageError = 2;
 // The self-check opens the GPU. A driver that hangs must not keep the daemon from its other jobs.
 constexpr absl::Duration kSelfCheckPatience = absl::Seconds(60);
-
-struct Flags {
-  std::string coordinator = "127.0.0.1:7070";
-  int slots = 0;  // 0: not given
-  std::string name;
-  std::string address;
-  std::string state_dir;
-  uint64_t spool_bytes_max = kSpoolBytesMax;
-  std::string trainer;
-  std::vector<std::string> labels;
-  std::vector<std::string> pass_env;
-  bool pass_all_env = false;
-  bool store_any_user = false;
-  bool new_privileges = false;
-  std::string undrain;  // ends the drain with this reason; empty: none
-  std::string process_tracking = "auto";
-  int gpu_free_mib = 512;
-  int gpu_free_within_s = 30;
-  int64_t gpu_errors_max = 0;
-  bool list_gpus = false;
-  std::string list_nvml;          // the library; empty: not given
-  std::string cgroup;             // the daemon's own at its start (v2); empty: none
-  std::vector<std::string> gpus;  // found on this host, not a flag
-  std::string nvml_fault;         // as in GpuInventory
-};
 
 // The directory of this program and of its companions.
 std::filesystem::path ProgramDir() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
-}
-
-// Checks for CLI11: they return what is wrong with a value; empty: nothing.
-std::string WhyNoHostPort(const std::string& text) {
-  return std::string(ParseHostPort(text).status().message());
-}
-
-std::string WhyNoLabel(const std::string& text) {
-  const absl::Status status = ParseLabel(text).status();
-  return status.ok() ? "" : absl::StrCat("the label ", std::string(status.message()));
-}
-
-std::string WhyNoWorkerName(const std::string& text) {
-  if (IsWorkerName(text)) return "";
-  return absl::StrCat("'", text, "' is no worker name; use ", kWorkerNameRule);
-}
-
-std::string WhyNoVariablePattern(const std::string& text) {
-  if (IsVariablePattern(text)) return "";
-  return absl::StrCat("'", text, "' names no variables; use ", kVariablePatternRule);
-}
-
-// The host may get the address later; Serve checks whether it has it.
-std::string WhyNeverOurs(const std::string& address) {
-  const absl::Status status = CheckOwnAddress(address);
-  return absl::IsInvalidArgument(status) ? std::string(status.message()) : "";
-}
-
-std::string WhyNoProgram(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return path + " does not exist";
-  const bool runs =
-      std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
-  return runs ? "" : path + " is no program that can be run";
-}
-
-// Rejects two values for one key, because one would be dropped. Throws like CLI11's own checks.
-void CheckLabelKeys(const Flags& flags) {
-  std::set<std::string> keys;
-  for (const std::string& text : flags.labels) {
-    const Label label = *ParseLabel(text);  // already checked
-    if (keys.insert(label.key).second) continue;
-    throw CLI::ValidationError("--label", absl::StrCat("the key ", label.key, " is given twice"));
-  }
-}
-
-// Returns the exit code if there is nothing to run.
-std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
-  CLI::App app(
-      "Runs the ranks that the coordinator assigns to this host.\n\n"
-      "Example: dp-worker --coordinator 10.0.0.1:7070 --slots 2\n");
-  app.add_option("--coordinator", flags->coordinator, "HOST:PORT of the coordinator")
-      ->envname("DP_COORDINATOR")
-      ->check(WhyNoHostPort)
-      ->capture_default_str();
-  app.add_option("--slots", flags->slots,
-                 "ranks that may run here at a time; default: GPUs, or cores where there are none")
-      ->check(CLI::Range(1, kSlotsMax));
-  app.add_option("--name", flags->name, "name of this worker; default: after the host")
-      ->check(WhyNoWorkerName);
-  app.add_option("--address", flags->address,
-                 "address of this host for ranks on others; default: the one that leads to the "
-                 "coordinator")
-      ->check(WhyNeverOurs);
-  app.add_option("--state-dir", flags->state_dir,
-                 "where ranks' output waits to be sent; with the same one a killed daemon is back "
-                 "at once; default: a fresh directory");
-  app.add_option("--spool-bytes-max", flags->spool_bytes_max,
-                 "how much of it may wait, as 1GiB; past it the oldest is cut, with a mark")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 50))
-      ->type_name("BYTES")
-      ->capture_default_str();
-  app.add_option("--trainer", flags->trainer, "program of a train job's rank")
-      ->check(WhyNoProgram)
-      ->capture_default_str();
-  app.add_option("--label", flags->labels,
-                 "KEY=VALUE that jobs can ask for, as rack=r1; may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->check(WhyNoLabel);
-  app.add_option("--pass-env", flags->pass_env,
-                 "a further variable of this daemon that ranks get; PREFIX* for several, without "
-                 "those that look like secrets; may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->type_name("NAME")
-      ->check(WhyNoVariablePattern);
-  app.add_flag("--pass-all-env", flags->pass_all_env,
-               "ranks get all variables of this daemon, secrets too; for a daemon of one user");
-  app.add_flag("--new-privileges", flags->new_privileges,
-               "let setuid programs, such as sudo, give ranks their privileges");
-  app.add_flag("--store-any-user", flags->store_any_user,
-               "serve ranks' stores to processes of any user of this host, as for ranks in "
-               "containers that have users of their own; default: only of this daemon's user");
-  app.add_option("--undrain", flags->undrain,
-                 "once registered, end the drain of this worker that has this reason")
-      ->type_name("REASON");
-  app.add_option(
-         "--process-tracking", flags->process_tracking,
-         "how to find all that a rank has started: cgroup, guard (by its parents), or auto, "
-         "which is cgroup where one may be written")
-      ->envname("DP_PROCESS_TRACKING")
-      ->check(CLI::IsMember(kProcessTrackings))
-      ->capture_default_str();
-  app.add_option("--gpu-free-mib", flags->gpu_free_mib,
-                 "memory of a GPU that may be in use, in MiB, where it counts as free")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  app.add_option(
-         "--gpu-free-within", flags->gpu_free_within_s,
-         "seconds from the end of a rank in which its GPU must be free again; later its slot "
-         "counts as unhealthy, until it is")
-      ->check(CLI::Range(1, 3600))
-      ->capture_default_str();
-  app.add_option("--gpu-errors-max", flags->gpu_errors_max,
-                 "uncorrected memory errors that a GPU may have had since it was last reset; with "
-                 "more its slot counts as unhealthy")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 50))
-      ->capture_default_str();
-  app.add_flag("--list-gpus", flags->list_gpus,
-               "say which GPUs of this host ranks may use, or why none, and exit");
-  // The daemon runs itself with this flag, so that a driver's library that hangs or crashes harms
-  // only that process. Not for people: --help does not show an empty group.
-  app.add_option("--list-nvml", flags->list_nvml, "say what this library knows")->group("");
-  app.set_version_flag("--version", VersionLine("dp-worker"));
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return absl::StrCat("dp-worker: ", error.what(), "\nRun with --help for more information.\n");
-  });
-  try {
-    app.parse(argc, argv);
-    CheckLabelKeys(*flags);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  }
-  return std::nullopt;
 }
 
 std::string HostName() {
@@ -250,7 +86,7 @@ int ListNvml(const std::string& library) {
   return 0;
 }
 
-void FindGpusHere(Flags* flags) {
+void FindGpusHere(WorkerFlags* flags) {
   const GpuInventory found = TakeGpuInventory({});
   std::vector<std::string> usable = FindGpus(OwnLimit(), found.gpus);
   Log(found.nvml_fault.empty() ? Severity::kInfo : Severity::kWarning, "gpus_listed",
@@ -268,7 +104,7 @@ int DefaultSlots(const std::vector<std::string>& gpus) {
   return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
 }
 
-Labels LabelsFrom(const Flags& flags) {
+Labels LabelsFrom(const WorkerFlags& flags) {
   Labels labels;
   for (const std::string& text : flags.labels) {
     const Label label = *ParseLabel(text);  // checked with the flags
@@ -291,8 +127,9 @@ std::vector<std::vector<Device>> SlotDevicesOf(const HostFacts& host) {
   return by_slot;
 }
 
-AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
-                         const ReservedPorts& ports, DrainEnd& drain_end) {
+AgentOptions OptionsFrom(const WorkerFlags& flags, const std::string& state_dir,
+                         const std::string& credential_dir, const ReservedPorts& ports,
+                         DrainEnd& drain_end) {
   return {
       .name = flags.name,
       .host_name = HostName(),
@@ -302,6 +139,7 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
       .state_dir = state_dir,
       .spool_bytes_max = flags.spool_bytes_max,
       .rank_host = {.coordinator = flags.coordinator,
+                    .credential_dir = credential_dir,
                     .trainer = flags.trainer,
                     .environment = flags.pass_all_env
                                        ? Variables()
@@ -329,7 +167,7 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
 }
 
 // Empty if no slot has a GPU.
-CudaTrainer CudaTrainerOf(const Flags& flags) {
+CudaTrainer CudaTrainerOf(const WorkerFlags& flags) {
   if (flags.gpus.empty()) return {};
   CudaTrainer found = FindCudaTrainer(flags.trainer, kSelfCheckPatience);
   Log(found.path.empty() ? Severity::kWarning : Severity::kInfo, "cuda_trainer",
@@ -337,15 +175,36 @@ CudaTrainer CudaTrainerOf(const Flags& flags) {
   return found;
 }
 
-absl::Status Serve(const Flags& flags, NotifySocket& notify) {
+IdentityFlags IdentityOf(const WorkerFlags& flags) {
+  return {.credentials = flags.credentials,
+          .join = flags.join,
+          .applicant = {.worker = flags.name, .host = HostName()}};
+}
+
+// Empty stands for calls in plain text.
+absl::StatusOr<client::Credentials> CredentialsIn(const std::string& dir) {
+  if (dir.empty()) return client::Credentials::Insecure();
+  return client::Credentials::FromDir(dir);
+}
+
+absl::Status Serve(const WorkerFlags& flags, NotifySocket& notify) {
   if (!flags.address.empty()) DP_RETURN_IF_ERROR(CheckOwnAddress(flags.address));
   DP_ASSIGN_OR_RETURN(const StateDir state_dir, StateDir::Open(flags.state_dir, flags.coordinator));
   IncarnationRecord incarnations(state_dir.path(), BootId());
   DP_ASSIGN_OR_RETURN(GuardLock guard_lock, GuardLock::Open(state_dir.path()));
   DP_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Reserve(flags.slots));
   Mailbox mailbox;
-  ShutdownSignals signals(mailbox);
-  client::Connection connection(flags.coordinator);
+  client::Pause joining;
+  ShutdownSignals signals(mailbox, [&joining] { joining.Stop(); });
+  // The daemon is healthy while its coordinator is away: it waits, and reports that it waits.
+  notify.Ready("waiting for the coordinator " + flags.coordinator);
+  const auto credential_dir =
+      OpenCredential(flags.coordinator, state_dir.path(), IdentityOf(flags), joining);
+  if (absl::IsCancelled(credential_dir.status())) return absl::OkStatus();
+  DP_RETURN_IF_ERROR(credential_dir.status());
+  DP_ASSIGN_OR_RETURN(const client::Credentials credentials, CredentialsIn(*credential_dir));
+  client::Connection connection(flags.coordinator, credentials);
+  CertificateRenewal renewal(connection, *credential_dir, state_dir.path());
   StoreEndpoints stores(
       connection, EntropySeed(),
       [&mailbox](JobId job, Generation generation) {
@@ -360,7 +219,7 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
       ProgramDir() / "dp-guard", [&mailbox](ProcessNews news) { mailbox.Tell(std::move(news)); },
       descriptors_of_ranks, cgroups.get(), Clock::Steady(), guard_lock.fd());
   DrainEnd drain_end(connection, flags.undrain, Clock::Steady(), EntropySeed());
-  AgentOptions options = OptionsFrom(flags, state_dir.path(), ports, drain_end);
+  AgentOptions options = OptionsFrom(flags, state_dir.path(), *credential_dir, ports, drain_end);
   ListenerProbe probe(flags.coordinator);
   options.coordinator_probe = &probe;
   const auto device_memory = flags.gpus.empty() ? nullptr : OpenDeviceMemory(flags.nvml_fault);
@@ -381,8 +240,6 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   options.stores = &stores;
   options.notify = &notify;
   Agent agent(std::move(options), connection, runner, mailbox, Clock::Steady());
-  // The daemon is healthy while its coordinator is away: it waits, and reports that it waits.
-  notify.Ready("waiting for the coordinator " + flags.coordinator);
   const absl::Status status = agent.Run();
   connection.CancelAll();
   return status;
@@ -390,18 +247,20 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
 
 int Main(int argc, char** argv) {
   NotifySocket notify = NotifySocket::TakeFromEnvironment();
-  Flags flags;
+  WorkerFlags flags;
   flags.trainer = ProgramDir() / "dp-trainer";
   flags.cgroup = OwnCgroupPaths()[kCgroup2];
-  if (const auto exit_code = ParseFlags(argc, argv, &flags)) return *exit_code;
+  if (const auto exit_code = ReadCommandLine(argc, argv, &flags)) return *exit_code;
   if (!flags.list_nvml.empty()) return ListNvml(flags.list_nvml);
   if (flags.list_gpus) return ListGpus();
   FindGpusHere(&flags);
   if (flags.slots == 0) flags.slots = DefaultSlots(flags.gpus);
   signal(SIGPIPE, SIG_IGN);
+  client::SilenceGrpcLog();
   // Orphans of a killed guard become children of this process, which kills them.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  const absl::Status status = Serve(flags, notify);
+  const absl::Status tls = security::RequireTls13();
+  const absl::Status status = tls.ok() ? Serve(flags, notify) : tls;
   if (status.ok()) return 0;
   std::fprintf(stderr, "dp-worker: %s\n", std::string(status.message()).c_str());
   return 1;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <thread>
 
 #include "worker/agent/mailbox.h"
@@ -10,7 +11,9 @@ namespace dp::worker {
 // other thread: later threads inherit the blocked signals. One per process.
 class ShutdownSignals {
  public:
-  explicit ShutdownSignals(Mailbox& mailbox);
+  // `wanted` is called too, on that thread: it ends what the daemon waits for before its loop.
+  explicit ShutdownSignals(
+      Mailbox& mailbox, std::function<void()> wanted = [] {});
   ~ShutdownSignals();
 
  private:

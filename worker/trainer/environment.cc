@@ -44,6 +44,7 @@ absl::StatusOr<Environment> ReadEnvironment(const Lookup& lookup) {
     return absl::InvalidArgumentError(absl::StrCat(
         "DP_RANK is ", environment.rank, ", but DP_WORLD_SIZE is ", environment.world_size));
   }
+  environment.credentials = TextOr(lookup, "DP_CREDENTIALS", "");
   environment.worker = TextOr(lookup, "DP_WORKER", "");
   environment.address = TextOr(lookup, "DP_ADDRESS", "127.0.0.1");
   environment.gloo_interface = TextOr(lookup, "GLOO_SOCKET_IFNAME", "");

@@ -12,6 +12,7 @@ namespace dp::trainer {
 // The environment that the daemon gives a rank (docs/worker.md).
 struct Environment {
   std::string coordinator;  // host:port
+  std::string credentials;  // DP_CREDENTIALS, a directory; empty: calls in plain text
   JobId job;
   Generation generation;
   int rank = 0;

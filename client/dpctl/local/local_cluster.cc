@@ -72,6 +72,7 @@ class Processes final : public LocalCluster {
       DP_RETURN_IF_ERROR(StartOne("dp-worker", name,
                                   {"--coordinator", address_, "--name", name, "--slots",
                                    absl::StrCat(options.slots), "--state-dir", scratch_.Of(name),
+                                   "--credentials", credential_dir(),
                                    "--pass-all-env"})
                              .status());
     }
@@ -79,6 +80,7 @@ class Processes final : public LocalCluster {
   }
 
   std::string address() const override { return address_; }
+  std::string credential_dir() const override { return scratch_.Of("data/identity/admin"); }
   std::shared_ptr<void> Watch(std::function<void(const std::string&)> lost) override {
     std::vector<int> pidfds;
     for (const ChildProcess& child : children_) pidfds.push_back(child.pidfd());

@@ -30,6 +30,8 @@ class LocalCluster {
  public:
   virtual ~LocalCluster() = default;
   virtual std::string address() const = 0;
+  // The directory of the credential with which it is called.
+  virtual std::string credential_dir() const = 0;
   // Reports how the coordinator or the last worker has ended, once, from a thread of its own, while
   // the returned object lives.
   virtual std::shared_ptr<void> Watch(std::function<void(const std::string& how)> lost) = 0;

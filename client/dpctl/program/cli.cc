@@ -92,6 +92,14 @@ void DefineGlobalFlags(CLI::App& app, GlobalFlags& flags) {
       ->envname("DPCTL_COORDINATOR")
       ->default_str(kDefaultCoordinator)
       ->type_name("HOST:PORT");
+  app.add_option("--credentials", flags.credentials.dir,
+                 "Directory with ca.crt, tls.crt and tls.key; default: that of 'dpctl login', or "
+                 "of a coordinator of yours on this host")
+      ->envname("DP_CREDENTIALS")
+      ->type_name("DIR");
+  app.add_flag("--insecure", flags.credentials.insecure,
+               "Call the coordinator in plain text, which proves nothing and hides nothing")
+      ->envname("DP_INSECURE");
   AddDuration(app, "--timeout", flags.timeout, "How long to try to reach the coordinator")
       ->default_str("10s");
   AddFormat(app, flags.format);
@@ -135,7 +143,10 @@ int Run(Command& command, Surroundings& surroundings, const GlobalFlags& flags) 
   if (command.TakesInterrupts()) surroundings.catch_signals();
   Context context(surroundings, flags);
   const absl::StatusOr<int> code = command.Run(context);
-  if (code.ok()) return *code;
+  if (code.ok()) {
+    context.RenewLogin();
+    return *code;
+  }
   Report(code.status(), command, context);
   const int failed = ExitCodeOf(code.status());
   return failed == kFailed ? command.CodeOfFailure() : failed;

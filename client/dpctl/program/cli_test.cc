@@ -73,7 +73,8 @@ TEST_F(CliTest, AnUnknownCommandIsNamedWithThoseThereAre) {
             "dpctl: there is no command 'foo'; give one of submit, run, torchrun, launch, ps, "
             "describe, logs, wait, cancel, rm, prune, hold, release, requeue, priority, events, "
             "checkpoints, workers, drain, undrain, "
-            "store, completion\nSee 'dpctl --help'.\n");
+            "store, login, logout, whoami, token, grant, revoke, access, audit, completion\nSee "
+            "'dpctl --help'.\n");
 }
 
 TEST_F(CliTest, TheSameBelowACommand) {
@@ -131,6 +132,17 @@ TEST_F(CliTest, AReaderThatHadEnoughIsNoFailure) {
   const Result result = Dpctl("ps");
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
+}
+
+TEST_F(CliTest, AfterACommandThatCalledItsLoginIsRenewedOnce) {
+  Dpctl("ps --coordinator host:1");
+  EXPECT_EQ(logins_.renewed, std::vector<std::string>{"host:1"});
+}
+
+TEST_F(CliTest, NothingIsRenewedWhereNobodyWasCalledOrTheCallFailed) {
+  Dpctl("completion bash");
+  Dpctl("wait 99");
+  EXPECT_TRUE(logins_.renewed.empty());
 }
 
 TEST_F(CliTest, AnUnknownFlagIsAUsageError) {

@@ -1,8 +1,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <iostream>
+
+#include "base/security/tls13.h"
+#include "client/dpctl/exit_code.h"
 #include "client/dpctl/program/cli.h"
 #include "client/dpctl/program/this_machine.h"
+#include "client/grpc_log.h"
 
 namespace {
 
@@ -17,6 +22,11 @@ void OccupyClosedStreams() {
 
 int main(int argc, char** argv) {
   OccupyClosedStreams();
+  dp::client::SilenceGrpcLog();
+  if (const absl::Status tls = dp::security::RequireTls13(); !tls.ok()) {
+    std::cerr << "dpctl: " << tls.message() << std::endl;
+    return dp::ctl::kFailed;
+  }
   dp::ctl::ThisMachine machine;
   return dp::ctl::RunCommandLine(argc, argv, machine.surroundings());
 }

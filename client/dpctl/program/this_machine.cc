@@ -16,6 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
+#include "client/credentials.h"
+#include "client/dpctl/program/machine_logins.h"
 #include "client/job/idx_shape.h"
 
 namespace dp::ctl {
@@ -50,9 +52,13 @@ ThisMachine::ThisMachine()
     : out_(STDOUT_FILENO),
       surroundings_{
           .connect =
-              [](const std::string& address) {
-                return std::make_unique<client::Connection>(address);
+              [](const std::string& address, const client::CredentialFlags& flags) {
+                auto found = client::FindCredentials(address, flags);
+                return std::make_unique<client::Connection>(
+                    address,
+                    found.ok() ? *std::move(found) : client::Credentials::Missing(found.status()));
               },
+          .logins = MachineLogins(),
           .start_local = StartLocalCluster,
           .sample_shape = client::IdxSampleShape,
           .working_dir = WorkingDir(),

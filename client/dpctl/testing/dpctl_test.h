@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "client/dpctl/program/cli.h"
 #include "client/dpctl/testing/fake_coordinator.h"
+#include "client/dpctl/testing/fake_logins.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -56,6 +57,7 @@ class DpctlTest : public ::testing::Test, private Clock {
   bool tty_ = false;
   int write_error_ = 0;  // of standard output
   Machine machine_;
+  FakeLogins logins_;
   bool clock_runs_ = false;
   std::ostringstream out_, err_;
 
@@ -67,10 +69,11 @@ class DpctlTest : public ::testing::Test, private Clock {
 
   Surroundings MakeSurroundings() {
     return {.connect =
-                [this](const std::string& address) {
+                [this](const std::string& address, const client::CredentialFlags&) {
                   address_ = address;
                   return coordinator_.Connect();
                 },
+            .logins = logins_.Make(),
             .start_local = start_local_,
             .sample_shape =
                 [](const std::string&) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "client/dpctl/testing/fake_access.h"
 #include "client/testing/in_process.h"
 #include "dp/v1/checkpoints.grpc.pb.h"
 #include "dp/v1/jobs.grpc.pb.h"
@@ -72,6 +73,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
   absl::Status store_error;
   // How many of the next calls find the coordinator out of reach.
   int calls_lost = 0;
+  FakeAccess access;
 
   ~FakeCoordinator() override {
     {
@@ -349,9 +351,9 @@ class FakeCoordinator final : public v1::Jobs::Service,
   bool gone_ DP_GUARDED_BY(mu_) = false;
   // Last: its destructor awaits the calls.
   client::InProcess server_{
-      static_cast<v1::Jobs::Service&>(*this), static_cast<v1::Workers::Service&>(*this),
-      static_cast<v1::Logs::Service&>(*this), static_cast<v1::Store::Service&>(*this),
-      static_cast<v1::Checkpoints::Service&>(*this)};
+      static_cast<v1::Jobs::Service&>(*this),        static_cast<v1::Workers::Service&>(*this),
+      static_cast<v1::Logs::Service&>(*this),        static_cast<v1::Store::Service&>(*this),
+      static_cast<v1::Checkpoints::Service&>(*this), access};
 };
 
 }  // namespace dp::ctl

@@ -1,15 +1,16 @@
 #include <optional>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/flag_types.h"
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/verbs/verbs.h"
+#include "client/dpctl/view/event_view.h"
 #include "client/dpctl/view/json_writer.h"
 #include "client/dpctl/view/printable.h"
+#include "client/dpctl/view/time_text.h"
 #include "client/long_poll.h"
 #include "dp/v1/jobs.grpc.pb.h"
 #include "proto/convert/time.h"
@@ -20,13 +21,15 @@ namespace {
 class Events final : public Command {
  public:
   const char* name() const override { return "events"; }
-  const char* summary() const override { return "Show what happened to jobs and workers"; }
+  const char* summary() const override {
+    return "Show what happened to jobs and workers, and who caused it";
+  }
   const char* example() const override {
     return "dpctl events 7\n  dpctl events -w -o json | jq 'select(.kind == \"failed\")'";
   }
 
   void DefineFlags(CLI::App& app) override {
-    app.add_option("JOB", job_, "Id or name; by default all jobs, and the workers");
+    app.add_option("JOB", job_, "Id or name; by default all jobs, the workers and access");
     app.add_flag("-w,--watch", watch_, "Also show new events; with JOB, until the job is over");
     AddNumber(app, "--since", since_, "Only events after this number");
   }
@@ -54,11 +57,13 @@ class Events final : public Command {
       context.out().flush();
       // Nobody reads the output any more.
       if (!context.out()) return kSuccess;
-      if (!waits && response.events().empty()) return kSuccess;
+      // An answer without events may stand for events that the caller may not see.
+      const bool more = response.next_since() > request.since();
+      if (!waits && !more) return kSuccess;
       // Once the job is over, one more read returns all its events; no event follows.
       if (waits && request.job() != 0) waits = GoesOn(context, request.job());
       request.set_since(response.next_since());
-      first = first && !response.events().empty();
+      first = first && more;
     }
   }
 
@@ -80,8 +85,6 @@ class Events final : public Command {
   }
 
   static void Print(const v1::Event& event, Context& context) {
-    const std::string at =
-        absl::FormatTime(absl::RFC3339_sec, FromProto(event.at()), absl::UTCTimeZone());
     switch (context.flags().format) {
       case Format::kName:
         context.out() << event.number() << '\n';
@@ -89,11 +92,10 @@ class Events final : public Command {
       case Format::kJson:
         return PrintJson(event, context.out());
       case Format::kTable:
-        context.out() << event.number() << "  " << at << "  "
-                      << (event.job() != 0 ? absl::StrCat("job ", event.job())
-                                           : absl::StrCat("worker ", event.worker()))
-                      << "  " << event.kind() << (event.text().empty() ? "" : "  ")
-                      << Printable(event.text()) << '\n';
+        context.out() << event.number() << "  " << TimeText(FromProto(event.at())) << "  "
+                      << ObjectText(event) << "  " << event.kind()
+                      << (event.text().empty() ? "" : "  ") << Printable(event.text())
+                      << (event.actor().empty() ? "" : "  by ") << Printable(event.actor()) << '\n';
     }
   }
 
@@ -101,15 +103,13 @@ class Events final : public Command {
     JsonWriter json(out, JsonWriter::Style::kOneLine);
     json.BeginObject();
     json.Field("number", event.number());
-    json.Field("at",
-               absl::FormatTime(absl::RFC3339_full, FromProto(event.at()), absl::UTCTimeZone()));
+    WriteTime("at", FromProto(event.at()), json);
     json.Key("job");
     event.job() == 0 ? json.Null() : json.UInt(event.job());
-    json.Key("worker");
-    event.worker().empty() ? json.Null() : json.String(event.worker());
+    json.TextOrNull("worker", event.worker());
     json.Field("kind", event.kind());
-    json.Key("text");
-    event.text().empty() ? json.Null() : json.String(event.text());
+    json.TextOrNull("text", event.text());
+    json.TextOrNull("actor", event.actor());
     json.EndObject();
   }
 

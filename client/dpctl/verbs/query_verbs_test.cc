@@ -79,6 +79,12 @@ TEST_F(QueryVerbsTest, AShortAbsenceIsNotNoticed) {
   EXPECT_EQ(Dpctl("ps -o name").out, "7\n8\n");
 }
 
+TEST_F(QueryVerbsTest, WorkersWarnsThatTheCoordinatorTakesPlainText) {
+  EXPECT_EQ(Dpctl("workers").err, "");
+  coordinator_.workers.set_insecure(true);
+  EXPECT_THAT(Dpctl("workers").err, HasSubstr("runs with --insecure"));
+}
+
 TEST_F(QueryVerbsTest, WorkersShowSlotsJobsAndSilence) {
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(workers { id: 1 name: "w-a" host: "host-a" address: "10.0.0.1" state: WORKER_STATE_READY

@@ -170,11 +170,37 @@ TEST_F(QueueVerbsTest, EventsAsJsonAreOneALine) {
   AddEvents("");
   EXPECT_EQ(Dpctl("events -o json").out,
             R"({"number":4,"at":"2026-01-02T03:03:24+00:00","job":7,"worker":null,"kind":"placed",)"
-            R"("text":"generation 1 on w"})"
+            R"("text":"generation 1 on w","actor":null})"
             "\n"
             R"({"number":5,"at":"2026-01-02T03:03:25+00:00","job":null,"worker":"w",)"
-            R"("kind":"registered","text":null})"
+            R"("kind":"registered","text":null,"actor":null})"
             "\n");
+}
+
+TEST_F(QueueVerbsTest, AnEventShowsWhoCausedItAndAccessWhereItIsAboutNothingElse) {
+  AddEvents(R"(events { number: 4 at { seconds: 1767323004 } job: 7 kind: "held" actor: "user ann" }
+               events { number: 5 at { seconds: 1767323005 } kind: "granted" text: "viewer bob"
+                        actor: "admin root" } next_since: 5)");
+  AddEvents("next_since: 5");
+  EXPECT_EQ(Dpctl("events").out,
+            "4  2026-01-02T03:03:24+00:00  job 7  held  by user ann\n"
+            "5  2026-01-02T03:03:25+00:00  access  granted  viewer bob  by admin root\n");
+}
+
+TEST_F(QueueVerbsTest, TheActorOfAnEventIsInItsJson) {
+  AddEvents(R"(events { number: 5 kind: "revoked" text: "user bob" actor: "admin root" }
+               next_since: 5)");
+  AddEvents("next_since: 5");
+  EXPECT_THAT(Dpctl("events -o json").out,
+              HasSubstr(R"("job":null,"worker":null,"kind":"revoked","text":"user bob",)"
+                        R"("actor":"admin root"})"));
+}
+
+TEST_F(QueueVerbsTest, EventsGoOnBehindThoseThatTheCallerMayNotSee) {
+  AddEvents("next_since: 1000");
+  AddEvents(R"(events { number: 1004 job: 7 kind: "placed" } next_since: 1004)");
+  AddEvents("next_since: 1004");
+  EXPECT_EQ(Dpctl("events -o name").out, "1004\n");
 }
 
 TEST_F(QueueVerbsTest, EventsThatAreGoneAreMentioned) {

@@ -118,7 +118,7 @@ class RunJob final : public Command {
       auto started = local_.Start(spec, context);
       if (absl::IsCancelled(started.status())) return EndLocal(context);
       DP_ASSIGN_OR_RETURN(cluster, std::move(started));
-      context.ConnectTo(cluster->address());
+      context.ConnectTo(cluster->address(), cluster->credential_dir());
     }
     context.coordinator();
     if (local_.on()) DP_RETURN_IF_ERROR(LocalRun::CheckStarted(spec, context));

@@ -228,6 +228,7 @@ class FakeCluster final : public LocalCluster {
   explicit FakeCluster(ClusterState& state) : state_(state) { state_.alive = true; }
   ~FakeCluster() override { state_.alive = false; }
   std::string address() const override { return "local:1"; }
+  std::string credential_dir() const override { return "local"; }
   std::shared_ptr<void> Watch(std::function<void(const std::string&)> lost) override {
     state_.lose = std::move(lost);
     return nullptr;

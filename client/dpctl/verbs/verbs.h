@@ -10,37 +10,46 @@
 
 namespace dp::ctl {
 
+std::unique_ptr<Command> MakeAccess();
+std::unique_ptr<Command> MakeAudit();
 std::unique_ptr<Command> MakeCancel();
 std::unique_ptr<Command> MakeCheckpoints();
 std::unique_ptr<Command> MakeCompletion();
 std::unique_ptr<Command> MakeDescribe();
 std::unique_ptr<Command> MakeDrain();
 std::unique_ptr<Command> MakeEvents();
+std::unique_ptr<Command> MakeGrant();
 std::unique_ptr<Command> MakeHold();
 std::unique_ptr<Command> MakeLaunch();
+std::unique_ptr<Command> MakeLogin();
+std::unique_ptr<Command> MakeLogout();
 std::unique_ptr<Command> MakeLogs();
 std::unique_ptr<Command> MakePriority();
 std::unique_ptr<Command> MakePrune();
 std::unique_ptr<Command> MakePs();
 std::unique_ptr<Command> MakeRelease();
 std::unique_ptr<Command> MakeRequeue();
+std::unique_ptr<Command> MakeRevoke();
 std::unique_ptr<Command> MakeRm();
 std::unique_ptr<Command> MakeRun();
 std::unique_ptr<Command> MakeStore();
 std::unique_ptr<Command> MakeSubmit();
+std::unique_ptr<Command> MakeToken();
 std::unique_ptr<Command> MakeTorchrun();
 std::unique_ptr<Command> MakeUndrain();
 std::unique_ptr<Command> MakeWait();
+std::unique_ptr<Command> MakeWhoAmI();
 std::unique_ptr<Command> MakeWorkers();
 
 // All verbs of the command line, in the order of the help.
 inline std::vector<std::unique_ptr<Command>> AllCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   for (auto* make :
-       {MakeSubmit,  MakeRun,     MakeTorchrun, MakeLaunch,    MakePs,          MakeDescribe,
-        MakeLogs,    MakeWait,    MakeCancel,   MakeRm,        MakePrune,       MakeHold,
-        MakeRelease, MakeRequeue, MakePriority, MakeEvents,    MakeCheckpoints, MakeWorkers,
-        MakeDrain,   MakeUndrain, MakeStore,    MakeCompletion})
+       {MakeSubmit,  MakeRun,     MakeTorchrun, MakeLaunch, MakePs,          MakeDescribe,
+        MakeLogs,    MakeWait,    MakeCancel,   MakeRm,     MakePrune,       MakeHold,
+        MakeRelease, MakeRequeue, MakePriority, MakeEvents, MakeCheckpoints, MakeWorkers,
+        MakeDrain,   MakeUndrain, MakeStore,    MakeLogin,  MakeLogout,      MakeWhoAmI,
+        MakeToken,   MakeGrant,   MakeRevoke,   MakeAccess, MakeAudit,       MakeCompletion})
     commands.push_back(make());
   return commands;
 }

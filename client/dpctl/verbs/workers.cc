@@ -47,6 +47,11 @@ class Workers final : public Command {
       context.err() << "dpctl: " << response.held_back()
                     << " workers are silent, more than half of them: none is given up yet, as the "
                        "fault may be on the coordinator's side\n";
+    if (response.insecure()) {
+      context.err()
+          << "dpctl: the coordinator runs with --insecure: whoever reaches its port may do "
+             "everything\n";
+    }
     return kSuccess;
   }
 

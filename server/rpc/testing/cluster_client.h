@@ -8,6 +8,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "dp/v1/access.grpc.pb.h"
+#include "dp/v1/checkpoints.grpc.pb.h"
 #include "dp/v1/jobs.grpc.pb.h"
 #include "dp/v1/logs.grpc.pb.h"
 #include "dp/v1/store.grpc.pb.h"
@@ -31,14 +33,24 @@ struct Answered {
 
 class ClusterClient {
  public:
-  explicit ClusterClient(const std::string& address)
-      : channel_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())),
+  explicit ClusterClient(const std::string& address,
+                         const std::shared_ptr<grpc::ChannelCredentials>& credentials =
+                             grpc::InsecureChannelCredentials())
+      : ClusterClient(grpc::CreateChannel(address, credentials)) {}
+  // `waits_for_ready`: calls wait for a connection until their deadline, whatever attempts fail.
+  explicit ClusterClient(std::shared_ptr<grpc::Channel> channel, bool waits_for_ready = true)
+      : waits_for_ready_(waits_for_ready),
+        channel_(std::move(channel)),
+        access_(v1::Access::NewStub(channel_)),
+        checkpoints_(v1::Checkpoints::NewStub(channel_)),
         jobs_(v1::Jobs::NewStub(channel_)),
         workers_(v1::Workers::NewStub(channel_)),
         worlds_(v1::Worlds::NewStub(channel_)),
         store_(v1::Store::NewStub(channel_)),
         logs_(v1::Logs::NewStub(channel_)) {}
 
+  v1::Access::Stub& access() { return *access_; }
+  v1::Checkpoints::Stub& checkpoints() { return *checkpoints_; }
   v1::Jobs::Stub& jobs() { return *jobs_; }
   v1::Workers::Stub& workers() { return *workers_; }
   v1::Worlds::Stub& worlds() { return *worlds_; }
@@ -52,7 +64,7 @@ class ClusterClient {
                                                     Response*),
                           const Request& request, absl::Duration deadline_in = absl::Seconds(30)) {
     grpc::ClientContext context;
-    context.set_wait_for_ready(true);
+    context.set_wait_for_ready(waits_for_ready_);
     context.set_deadline(absl::ToChronoTime(absl::Now() + deadline_in));
     Answered<Response> answered;
     answered.status = (stub.*rpc)(&context, request, &answered.response);
@@ -219,7 +231,10 @@ class ClusterClient {
   }
 
  private:
+  const bool waits_for_ready_;
   std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Access::Stub> access_;
+  std::unique_ptr<v1::Checkpoints::Stub> checkpoints_;
   std::unique_ptr<v1::Jobs::Stub> jobs_;
   std::unique_ptr<v1::Workers::Stub> workers_;
   std::unique_ptr<v1::Worlds::Stub> worlds_;

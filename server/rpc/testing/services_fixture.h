@@ -1,6 +1,5 @@
 #pragma once
 
-#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,11 +8,10 @@
 #include "gtest/gtest.h"
 #include "server/driver/testing/memory_journal.h"
 #include "server/rpc/server.h"
+#include "server/rpc/testing/await_parked.h"
 #include "server/rpc/testing/cluster_client.h"
 
 namespace dp::server {
-
-inline constexpr absl::Duration kLong = absl::Seconds(30);
 
 // A coordinator with all its services behind a real channel, and a client of it, in one process.
 class ServicesFixture : public ::testing::Test {
@@ -45,19 +43,7 @@ class ServicesFixture : public ::testing::Test {
     client_->Report(worker_, job, 0, v1::RANK_STATE_RELEASED);
   }
   // Returns once so many calls are parked with the driver.
-  void AwaitParked(size_t calls) {
-    const absl::Time deadline = absl::Now() + kLong;
-    for (size_t parked = ~size_t{0}; parked != calls;) {
-      ASSERT_LT(absl::Now(), deadline);
-      std::promise<size_t> answer;
-      ASSERT_TRUE(driver_
-                      ->Ask([&](const absl::Status&, const View& view) {
-                        answer.set_value(view.waiters.size());
-                      })
-                      .ok());
-      parked = answer.get_future().get();
-    }
-  }
+  void AwaitParked(size_t calls) { server::AwaitParked(*driver_, calls); }
   Answered<v1::WatchJobResponse> WatchJob(uint64_t job, uint64_t since, int seconds) {
     v1::WatchJobRequest request;
     request.set_job(job);

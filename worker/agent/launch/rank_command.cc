@@ -65,6 +65,7 @@ void AddPlace(const v1::AssignedRank& rank, const RankHost& host, const LogSpool
       {"DP_METRICS_FILE", spool.path(v1::LOG_STREAM_METRICS)},
   };
   for (const auto& [name, value] : place) (*environment)[name] = value;
+  if (HasCredential(rank, host)) (*environment)["DP_CREDENTIALS"] = spool.credential_dir();
 }
 
 // Why a rank that may use its slot's GPU does not; empty if it does, or may not.
@@ -137,6 +138,11 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
     command.environment.push_back(absl::StrCat(name, "=", value));
   }
   return command;
+}
+
+// A coordinator of an earlier release gives no token.
+bool HasCredential(const v1::AssignedRank& rank, const RankHost& host) {
+  return !rank.token().empty() && !host.credential_dir.empty();
 }
 
 RankKey KeyOf(const v1::AssignedRank& rank) {

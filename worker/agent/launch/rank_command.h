@@ -18,6 +18,7 @@ namespace dp::worker {
 // The facts that every rank of this daemon gets besides its assignment.
 struct RankHost {
   std::string coordinator;               // host:port
+  std::string credential_dir = {};       // the daemon's own; empty: it calls in plain text
   std::string worker;                    // name
   std::string address;                   // this host's, for peers
   std::string trainer;                   // path of dp-trainer
@@ -33,6 +34,10 @@ struct RankHost {
 // of a command job meet. Errors: Unimplemented the job has no program that this daemon knows.
 absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
                                        const StoreEndpoint& store, const LogSpool& spool);
+
+// Whether the rank calls the coordinator with its token. Otherwise it calls in plain text, as its
+// daemon does.
+bool HasCredential(const v1::AssignedRank& rank, const RankHost& host);
 
 RankKey KeyOf(const v1::AssignedRank& rank);
 // Keeps dp::FromProto, for times, visible. The overload below, for the supervisor, would hide it.

@@ -42,6 +42,22 @@ TEST_F(RankCommandTest, ARankIsToldItsPlace) {
                   "OMP_NUM_THREADS=1", "PATH=/bin"));
 }
 
+TEST_F(RankCommandTest, ARankWithATokenFindsItsCredential) {
+  host_.credential_dir = "/state/credential";
+  host_.environment.push_back("DP_CREDENTIALS=/home/ann");  // the daemon's own
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("DP_CREDENTIALS="))));
+  rank_.set_token("token");
+  EXPECT_THAT(Command().environment, Contains("DP_CREDENTIALS=/state/spool/7/2/3.credential"));
+  (*rank_.mutable_spec()->mutable_env())["DP_CREDENTIALS"] = "/elsewhere";
+  EXPECT_THAT(Command().environment, Contains("DP_CREDENTIALS=/state/spool/7/2/3.credential"));
+}
+
+// A coordinator that serves plain text beside TLS gives tokens to every worker.
+TEST_F(RankCommandTest, ARankOfADaemonInPlainTextHasNoCredential) {
+  rank_.set_token("token");
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("DP_CREDENTIALS="))));
+}
+
 TEST_F(RankCommandTest, TheJobsVariablesWinButNotOverTheRanksPlace) {
   (*rank_.mutable_spec()->mutable_env())["PATH"] = "/usr/bin";
   (*rank_.mutable_spec()->mutable_env())["DP_RANK"] = "0";

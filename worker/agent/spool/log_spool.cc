@@ -141,6 +141,8 @@ void LogSpool::Remove() const {
     RemoveReplacedFile(shift_file(stream));
   }
   unlink(error_file().c_str());
+  std::error_code error;
+  fs::remove_all(credential_dir(), error);
   RemoveExitRecord(exit_file());
   unlink(job_file().c_str());
   // Both fail while another rank's files are there.
@@ -166,6 +168,8 @@ std::string LogSpool::place() const {
 std::string LogSpool::job_file() const { return absl::StrCat(stem_, kOwnerSuffix); }
 
 std::string LogSpool::error_file() const { return absl::StrCat(stem_, ".error"); }
+
+std::string LogSpool::credential_dir() const { return absl::StrCat(stem_, ".credential"); }
 
 std::string LogSpool::exit_file() const { return absl::StrCat(stem_, ".exit"); }
 

@@ -20,6 +20,7 @@
 //   under which the rank ran;
 // - RANK.exit, from the rank's own exit until the coordinator knows it;
 // - RANK.error, if the program writes it;
+// - RANK.credential, a directory, unless the coordinator is called in plain text;
 // - RANK.out.shift and the like, once a rank has emptied the file (spool_file.h).
 
 namespace dp::worker {
@@ -63,6 +64,8 @@ class LogSpool {
   std::string error_file() const;
   // Where the guard records how the rank exited (exit_record.h).
   std::string exit_file() const;
+  // The rank's credential for the coordinator (base/security/credential.h): a directory.
+  std::string credential_dir() const;
   // The last lines of standard error, and before them of standard output while there is room. At
   // most kLastLinesMax, each valid UTF-8 of at most kLastLineBytesMax bytes.
   std::vector<std::string> LastLines() const;

@@ -1,6 +1,7 @@
 #include "worker/agent/stores/peer_owner.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -51,7 +51,9 @@ class AgentFixture : public testing::Test {
                          .state_dir = directory_.path(),
                          .spool_probe_every = absl::Milliseconds(1),
                          .left_overs_max = left_overs_max_,
-                         .rank_host = {.coordinator = "c:1", .trainer = "/trainer"},
+                         .rank_host = {.coordinator = "c:1",
+                                       .credential_dir = credential_dir_,
+                                       .trainer = "/trainer"},
                          .address = [] { return std::string("10.0.0.9"); },
                          .notify = &notify_,
                          .coordinator_probe = probe_,
@@ -82,9 +84,10 @@ class AgentFixture : public testing::Test {
     runner_.Tell(rank, ProcessGone{});
   }
 
-  void AwaitRemovedSpool() {
+  void AwaitRemovedSpool() { AwaitRemoved(spool_.path(v1::LOG_STREAM_STDOUT)); }
+  static void AwaitRemoved(const std::string& path) {
     const absl::Time deadline = absl::Now() + absl::Seconds(20);
-    while (std::filesystem::exists(spool_.path(v1::LOG_STREAM_STDOUT))) {
+    while (std::filesystem::exists(path)) {
       ASSERT_LT(absl::Now(), deadline);
       std::this_thread::yield();
     }
@@ -98,6 +101,7 @@ class AgentFixture : public testing::Test {
   }
 
   TemporaryDirectory directory_;
+  std::string credential_dir_;  // the daemon's; empty: it calls in plain text
   NotifyListener manager_;
   NotifySocket notify_{manager_.name(), absl::Minutes(1)};
   const LogSpool spool_{directory_.path(), {JobId(1), Generation(1), 0}};

@@ -75,6 +75,13 @@ void FakeCoordinator::LoseWorker() {
   changed_.NotifyAll();
 }
 
+void FakeCoordinator::RevokeWorker() {
+  MutexLock lock(mu_);
+  revoked_ = true;
+  assignment_.clear_ranks();
+  changed_.NotifyAll();
+}
+
 void FakeCoordinator::GiveLease(Incarnation incarnation) {
   MutexLock lock(mu_);
   current_ = incarnation.value();
@@ -236,6 +243,7 @@ absl::StatusOr<v1::HeartbeatResponse> FakeCoordinator::Heartbeat(
     const v1::HeartbeatRequest& request) {
   during_();
   MutexLock lock(mu_);
+  if (revoked_) return absl::UnauthenticatedError("the certificate was revoked");
   DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
   leaving_ = request.leaving();
   lease_known_ = request.lease_number();

@@ -49,6 +49,8 @@ class FakeCoordinator final : public v1::Workers::Service, public v1::Logs::Serv
   bool AwaitLease(uint64_t number) DP_EXCLUDES(mu_);
   // Ends the current incarnation's lease.
   void LoseWorker() DP_EXCLUDES(mu_);
+  // The worker's certificate counts for no heartbeat any more.
+  void RevokeWorker() DP_EXCLUDES(mu_);
   // An earlier daemon's incarnation has the lease.
   void GiveLease(Incarnation incarnation) DP_EXCLUDES(mu_);
   // Another daemon holds the name: registrations are rejected. `silence` returns how many
@@ -195,6 +197,7 @@ class FakeCoordinator final : public v1::Workers::Service, public v1::Logs::Serv
   // Incarnations are named a, b, c ... in the order of their registrations.
   std::vector<uint64_t> incarnations_ DP_GUARDED_BY(mu_);
   uint64_t current_ DP_GUARDED_BY(mu_) = 0;  // the incarnation with a lease
+  bool revoked_ DP_GUARDED_BY(mu_) = false;
   v1::Assignment assignment_ DP_GUARDED_BY(mu_);
   std::map<v1::LogStream, std::string> stored_ DP_GUARDED_BY(mu_);
   size_t largest_batch_ DP_GUARDED_BY(mu_) = 0;

@@ -101,13 +101,20 @@ engine::BucketPlanOptions BucketsOf(const TrainingPlan& plan) {
 // The lease does not matter here: the daemon holds it.
 Timeouts TimeoutsOf(const TrainingPlan& plan) { return TimeoutsFor(plan.detect_within, {}); }
 
+client::Credentials CredentialsOf(const Environment& environment) {
+  if (environment.credentials.empty()) return client::Credentials::Insecure();
+  auto credentials = client::Credentials::FromDir(environment.credentials);
+  return credentials.ok() ? *std::move(credentials)
+                          : client::Credentials::Missing(credentials.status());
+}
+
 class RankProgram {
  public:
   RankProgram(const Environment& environment, const Clock& clock)
       : environment_(environment),
         clock_(clock),
-        connection_(environment.coordinator),
-        background_(environment.coordinator),
+        connection_(environment.coordinator, CredentialsOf(environment)),
+        background_(connection_.Share()),
         session_(connection_, pause_, environment, clock),
         store_(connection_, pause_,
                {.job = environment.job,
@@ -116,7 +123,7 @@ class RankProgram {
                clock) {}
 
   // Background threads need not wait for the coordinator any more.
-  ~RankProgram() { background_.CancelAll(); }
+  ~RankProgram() { background_->CancelAll(); }
 
   absl::StatusOr<TrainingEnd> Run() {
     if (!environment_.no_gpu_because.empty()) {
@@ -208,8 +215,8 @@ class RankProgram {
       DP_RETURN_IF_ERROR(CheckSomethingLeft(progress.position(), StepsTotal(plan, sampler)));
     }
     if (environment_.rank == 0) {
-      watch_.emplace(background_, environment_, clock_);
-      first_step_.emplace(background_, environment_, clock_);
+      watch_.emplace(*background_, environment_, clock_);
+      first_step_.emplace(*background_, environment_, clock_);
     }
     std::string trace;
     TrainLoop loop({.plan = plan,
@@ -282,7 +289,7 @@ class RankProgram {
         .every = plan.checkpoint.every,
         .keep = plan.checkpoint.keep,
         .manifest = manifest};
-    saver_.emplace(options, environment_, model, background_, clock_);
+    saver_.emplace(options, environment_, model, *background_, clock_);
     return Blame("train.checkpoint.dir", saver_->Prepare(session_.checkpoints()));
   }
 
@@ -310,7 +317,7 @@ class RankProgram {
                             const std::string& trace) {
     if (!plan.weights_file.empty()) {
       DP_RETURN_IF_ERROR(Blame(kWeightsField, PublishWeights(plan.weights_file, model, environment_,
-                                                             background_, clock_, pause_)));
+                                                             *background_, clock_, pause_)));
     }
     if (plan.trace_file.empty()) return absl::OkStatus();
     return Blame(kTraceField, WriteFileAtomically(plan.trace_file, trace));
@@ -330,7 +337,8 @@ class RankProgram {
   const Environment& environment_;
   const Clock& clock_;
   client::Connection connection_;
-  client::Connection background_;  // for threads other than the training thread
+  const std::unique_ptr<client::Connection>
+      background_;  // for threads other than the training thread
   client::Pause pause_;
   WorldSession session_;
   client::GrpcStore store_;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/rank.h"
 #include "base/version.h"
+#include "client/grpc_log.h"
 #include "worker/trainer/program/cuda_driver.h"
 #include "worker/trainer/program/rank_program.h"
 
@@ -38,6 +39,7 @@ int RunTrainer(const char* program, int argc, char** argv) {
         program);
     return 0;
   }
+  client::SilenceGrpcLog();
   auto environment = ReadEnvironment([](const char* name) { return getenv(name); });
   if (!environment.ok()) {
     const std::string why(environment.status().message());

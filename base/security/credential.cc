@@ -1,0 +1,77 @@
+#include "base/security/credential.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/replace_file.h"
+#include "base/status.h"
+
+namespace dp::security {
+namespace {
+
+// Empty: there is no such file.
+absl::StatusOr<std::string> ContentsOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (file) return std::string(std::istreambuf_iterator<char>(file), {});
+  if (errno == ENOENT) return std::string();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "the credential's file ", path, " cannot be read: ", std::generic_category().message(errno)));
+}
+
+absl::Status NotWritten(const std::string& path) {
+  return absl::PermissionDeniedError(
+      absl::StrCat("the credential's file ", path,
+                   " cannot be written: ", std::generic_category().message(errno)));
+}
+
+absl::Status Put(const std::string& path, const std::string& contents) {
+  if (contents.empty()) {
+    return unlink(path.c_str()) == 0 || errno == ENOENT ? absl::OkStatus() : NotWritten(path);
+  }
+  return ReplaceFile(path, contents) ? absl::OkStatus() : NotWritten(path);
+}
+
+}  // namespace
+
+absl::StatusOr<Credential> ReadCredential(const std::string& dir) {
+  Credential credential;
+  for (const auto& [name, contents] : {std::pair{kAuthoritiesFile, &credential.authorities},
+                                       {kChainFile, &credential.chain},
+                                       {kKeyFile, &credential.key},
+                                       {kTokenFile, &credential.token}}) {
+    DP_ASSIGN_OR_RETURN(*contents, ContentsOf(absl::StrCat(dir, "/", name)));
+  }
+  if (credential.authorities.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no credential in ", dir, ": it has no file ", kAuthoritiesFile));
+  }
+  if (credential.chain.empty() != credential.key.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the credential in ", dir, " has no file ",
+                     credential.key.empty() ? kKeyFile : kChainFile));
+  }
+  return credential;
+}
+
+absl::Status WriteCredential(const std::string& dir, const Credential& credential) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(dir).parent_path(), error);
+  if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return NotWritten(dir);
+  for (const auto& [name, contents] : {std::pair{kKeyFile, &credential.key},
+                                       {kChainFile, &credential.chain},
+                                       {kTokenFile, &credential.token},
+                                       {kAuthoritiesFile, &credential.authorities}}) {
+    DP_RETURN_IF_ERROR(Put(absl::StrCat(dir, "/", name), *contents));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dp::security

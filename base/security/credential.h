@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace dp::security {
+
+// The proof that a program shows to a coordinator, and whom it trusts, as files of one directory.
+// They have the names that Kubernetes' secrets and cert-manager give them, so such a secret can be
+// mounted.
+inline constexpr char kAuthoritiesFile[] = "ca.crt";
+inline constexpr char kChainFile[] = "tls.crt";
+inline constexpr char kKeyFile[] = "tls.key";
+inline constexpr char kTokenFile[] = "token";
+
+// The contents of the files. A rank has a token in place of chain and key. Secret.
+struct Credential {
+  std::string authorities;  // certificates in PEM: whom to trust
+  std::string chain = {};   // the own certificate in PEM, first; empty: none
+  std::string key = {};     // its private key in PEM
+  std::string token = {};   // empty: none
+};
+
+// Errors: NotFound there is no kAuthoritiesFile; PermissionDenied a file may not be read;
+// FailedPrecondition a key without its certificate, or a certificate without its key.
+absl::StatusOr<Credential> ReadCredential(const std::string& dir);
+
+// Makes the directory (0700) if it is missing, and replaces its files (0600) one by one: the key
+// before the certificate. Files of empty contents are removed.
+// Errors: PermissionDenied names the path and the reason.
+absl::Status WriteCredential(const std::string& dir, const Credential& credential);
+
+}  // namespace dp::security

@@ -1,0 +1,96 @@
+#include "base/security/credential.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/security/local_credential.h"
+#include "base/testing/scratch_dir.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::security {
+namespace {
+
+using testing::HasSubstr;
+
+mode_t ModeOf(const std::string& path) {
+  struct stat found {};
+  EXPECT_EQ(lstat(path.c_str(), &found), 0) << path;
+  return found.st_mode & 0777;
+}
+
+class CredentialTest : public testing::Test {
+ protected:
+  const ScratchDir scratch_;
+  const std::string dir_ = scratch_.path() / "credential";
+  const std::string links_ = scratch_.path() / "links";
+};
+
+TEST_F(CredentialTest, ItIsReadAsItWasWrittenAndOnlyItsOwnerMayReadIt) {
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "CA", .chain = "CHAIN", .key = "KEY"}).ok());
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "CA2", .token = "TOKEN"}).ok());
+  const auto read = ReadCredential(dir_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->authorities, "CA2");
+  EXPECT_EQ(read->chain + read->key, "");
+  EXPECT_EQ(read->token, "TOKEN");
+  EXPECT_EQ(ModeOf(dir_), 0700u);
+  EXPECT_EQ(ModeOf(dir_ + "/token"), 0600u);
+}
+
+TEST_F(CredentialTest, WhatIsMissingIsNamed) {
+  EXPECT_THAT(ReadCredential(dir_).status().message(), HasSubstr("no file ca.crt"));
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "CA", .chain = "CHAIN", .key = "KEY"}).ok());
+  std::filesystem::remove(dir_ + "/tls.key");
+  EXPECT_THAT(ReadCredential(dir_).status().message(), HasSubstr("no file tls.key"));
+}
+
+TEST_F(CredentialTest, ALinkIsFoundByTheAddressOfItsCoordinator) {
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "CA"}).ok());
+  ASSERT_TRUE(LinkLocalCredential("127.0.0.1:7070", dir_, links_).ok());
+  EXPECT_EQ(*FindLocalCredential("127.0.0.1:7070", links_), dir_);
+  EXPECT_TRUE(absl::IsNotFound(FindLocalCredential("127.0.0.1:7071", links_).status()));
+  ASSERT_TRUE(LinkLocalCredential("0.0.0.0:7071", dir_, links_).ok());
+  EXPECT_EQ(*FindLocalCredential("10.0.0.1:7071", links_), dir_);
+}
+
+TEST_F(CredentialTest, LocalhostIsTheLoopbackAddress) {
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "CA"}).ok());
+  ASSERT_TRUE(LinkLocalCredential("127.0.0.1:1", dir_, links_).ok());
+  ASSERT_TRUE(LinkLocalCredential("[::1]:2", dir_, links_).ok());
+  EXPECT_EQ(*FindLocalCredential("localhost:1", links_), dir_);
+  EXPECT_EQ(*FindLocalCredential("localhost:2", links_), dir_);
+  EXPECT_TRUE(absl::IsNotFound(FindLocalCredential("localhost:3", links_).status()));
+  EXPECT_TRUE(absl::IsNotFound(FindLocalCredential("node:1", links_).status()));
+}
+
+TEST_F(CredentialTest, EarlierDaysLinksToDirectoriesThatAreGoneAreRemoved) {
+  for (const char* address : {"127.0.0.1:1", "127.0.0.1:2"}) {
+    ASSERT_TRUE(LinkLocalCredential(address, dir_, links_).ok());
+    EXPECT_TRUE(absl::IsNotFound(FindLocalCredential(address, links_).status()));
+  }
+  const timespec two_days_ago[2] = {{.tv_sec = time(nullptr) - 48 * 3600},
+                                    {.tv_sec = time(nullptr) - 48 * 3600}};
+  ASSERT_EQ(
+      utimensat(AT_FDCWD, (links_ + "/127.0.0.1:1").c_str(), two_days_ago, AT_SYMLINK_NOFOLLOW), 0);
+  ASSERT_TRUE(LinkLocalCredential("127.0.0.1:3", scratch_.path(), links_).ok());
+  EXPECT_FALSE(std::filesystem::is_symlink(links_ + "/127.0.0.1:1"));
+  // Perhaps this process alone does not see where it leads.
+  EXPECT_TRUE(std::filesystem::is_symlink(links_ + "/127.0.0.1:2"));
+}
+
+TEST_F(CredentialTest, ADirectoryOfLinksThatOthersMayWriteIsNotTrusted) {
+  ASSERT_TRUE(LinkLocalCredential("127.0.0.1:1", scratch_.path(), links_).ok());
+  ASSERT_EQ(chmod(links_.c_str(), 0777), 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(FindLocalCredential("127.0.0.1:1", links_).status()));
+  EXPECT_TRUE(
+      absl::IsPermissionDenied(LinkLocalCredential("127.0.0.1:1", scratch_.path(), links_)));
+}
+
+}  // namespace
+}  // namespace dp::security

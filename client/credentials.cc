@@ -1,0 +1,159 @@
+#include "client/credentials.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/security/certificate.h"
+#include "base/security/credential.h"
+#include "base/security/identity.h"
+#include "base/security/local_credential.h"
+#include "base/status.h"
+
+namespace dp::client {
+namespace {
+
+namespace tls = grpc::experimental;
+
+// A renewed certificate counts from the next connection after this time.
+constexpr unsigned kReadAgainSeconds = 10;
+
+// Accepts a coordinator by its identity, wherever it runs, and else by its host.
+class CoordinatorVerifier final : public tls::ExternalCertificateVerifier {
+ public:
+  bool Verify(tls::TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
+              grpc::Status* status) override {
+    for (const grpc::string_ref& uri : request->uri_names()) {
+      const auto identity = security::ParseUri({uri.data(), uri.size()});
+      if (identity.ok() && identity->role == security::Role::kCoordinator) return true;
+    }
+    return by_host_.Verify(
+        request, [](const grpc::Status&) {}, status);
+  }
+  void Cancel(tls::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  tls::HostNameCertificateVerifier by_host_;
+};
+
+std::shared_ptr<tls::CertificateProviderInterface> WatchDir(const std::string& dir,
+                                                            bool with_certificate) {
+  using Watcher = tls::FileWatcherCertificateProvider;
+  const std::string folder = dir + "/";
+  const std::string authorities = folder + security::kAuthoritiesFile;
+  if (!with_certificate) return std::make_shared<Watcher>(authorities, kReadAgainSeconds);
+  return std::make_shared<Watcher>(folder + security::kKeyFile, folder + security::kChainFile,
+                                   authorities, kReadAgainSeconds);
+}
+
+std::shared_ptr<tls::CertificateProviderInterface> Fixed(const security::Credential& credential) {
+  using Static = tls::StaticDataCertificateProvider;
+  if (credential.chain.empty()) return std::make_shared<Static>(credential.authorities);
+  return std::make_shared<Static>(credential.authorities, std::vector<tls::IdentityKeyCertPair>{
+                                                              {credential.key, credential.chain}});
+}
+
+std::shared_ptr<grpc::ChannelCredentials> TlsFrom(
+    std::shared_ptr<tls::CertificateProviderInterface> provider, bool with_certificate) {
+  tls::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(std::move(provider));
+  options.watch_root_certs();
+  if (with_certificate) options.watch_identity_key_cert_pairs();
+  options.set_certificate_verifier(tls::ExternalCertificateVerifier::Create<CoordinatorVerifier>());
+  options.set_check_call_host(false);  // CoordinatorVerifier does
+  return tls::TlsCredentials(options);
+}
+
+// A handshake with an expired certificate fails without a reason.
+absl::Status CheckLife(const security::Credential& credential, const std::string& dir) {
+  if (credential.chain.empty()) return absl::OkStatus();
+  const auto certificate = security::Certificate::FromPem(credential.chain);
+  if (!certificate.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the credential in ", dir, ": ", certificate.status().message()));
+  }
+  if (absl::Now() < certificate->not_after()) return absl::OkStatus();
+  return absl::UnauthenticatedError(absl::StrCat(
+      "the certificate in ", dir, " expired at ", absl::FormatTime(certificate->not_after()),
+      "; log in again, with a token that an administrator makes by 'dpctl token'"));
+}
+
+bool IsOnThisHost(const std::string& address) {
+  return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
+         absl::StartsWith(address, "[::1]:");
+}
+
+}  // namespace
+
+Credentials::Credentials(std::shared_ptr<grpc::ChannelCredentials> channel, std::string token)
+    : channel_(std::move(channel)), token_(std::move(token)) {}
+
+Credentials Credentials::Insecure() { return {grpc::InsecureChannelCredentials(), ""}; }
+
+absl::StatusOr<Credentials> Credentials::FromDir(const std::string& dir) {
+  DP_ASSIGN_OR_RETURN(security::Credential credential, security::ReadCredential(dir));
+  const bool with_certificate = !credential.chain.empty();
+  return Credentials(TlsFrom(WatchDir(dir, with_certificate), with_certificate),
+                     std::move(credential.token));
+}
+
+Credentials Credentials::Of(const security::Credential& credential) {
+  return {TlsFrom(Fixed(credential), !credential.chain.empty()), credential.token};
+}
+
+Credentials Credentials::Missing(absl::Status why) {
+  Credentials missing(nullptr, "");
+  missing.status_ = std::move(why);
+  return missing;
+}
+
+std::string LoginDir(const std::string& address) {
+  const char* const config = std::getenv("XDG_CONFIG_HOME");
+  const char* const home = std::getenv("HOME");
+  const std::string below = absl::StrCat("/dp/credentials/", address);
+  if (config != nullptr && *config == '/') return config + below;
+  return home != nullptr && *home == '/' ? absl::StrCat(home, "/.config", below) : "";
+}
+
+absl::StatusOr<std::string> FindCredentialDir(const std::string& address,
+                                              const std::string& given) {
+  if (!given.empty()) return given;
+  std::error_code error;
+  std::string login = LoginDir(address);
+  if (!login.empty() && std::filesystem::exists(login + "/" + security::kChainFile, error)) {
+    return login;
+  }
+  absl::StatusOr<std::string> local = security::FindLocalCredential(address);
+  if (!absl::IsNotFound(local.status())) return local;
+  if (IsOnThisHost(address)) {
+    return absl::UnavailableError(absl::StrCat(
+        "no coordinator of yours on this host listens on ", address,
+        ", and there is no other credential for the address; start one, or log in ('dpctl token' "
+        "of an administrator prints how)"));
+  }
+  return absl::UnauthenticatedError(absl::StrCat(
+      "there is no credential for the coordinator at ", address,
+      "; log in with the line that it printed at its first start, or that 'dpctl token' prints; "
+      "or name the directory of a credential with --credentials or DP_CREDENTIALS"));
+}
+
+absl::StatusOr<Credentials> FindCredentials(const std::string& address,
+                                            const CredentialFlags& flags) {
+  if (flags.insecure) return Credentials::Insecure();
+  DP_ASSIGN_OR_RETURN(const std::string dir, FindCredentialDir(address, flags.dir));
+  DP_ASSIGN_OR_RETURN(const security::Credential credential, security::ReadCredential(dir));
+  DP_RETURN_IF_ERROR(CheckLife(credential, dir));
+  return Credentials::FromDir(dir);
+}
+
+}  // namespace dp::client

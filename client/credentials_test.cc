@@ -1,0 +1,153 @@
+#include "client/credentials.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "base/security/local_credential.h"
+#include "base/testing/scratch_dir.h"
+#include "client/connection.h"
+#include "client/testing/fake_access.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::client {
+namespace {
+
+using security::Credential;
+using security::Role;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kCallPatience = absl::Seconds(30);
+
+// Nobody else's directories: those of the user are in the scratch directory.
+class CredentialsTest : public testing::Test {
+ protected:
+  CredentialsTest() { setenv("XDG_CONFIG_HOME", (scratch_.path() / "config").c_str(), 1); }
+  ~CredentialsTest() override {
+    unsetenv("XDG_CONFIG_HOME");
+    std::error_code ignored;
+    std::filesystem::remove(link_, ignored);
+  }
+  // Writes the credential into this directory of the scratch directory.
+  std::string Written(const Credential& credential, const std::string& name = "written") const {
+    const std::string dir = scratch_.path() / name;
+    EXPECT_TRUE(security::WriteCredential(dir, credential).ok());
+    return dir;
+  }
+  std::string LoggedIn() const {
+    const std::string dir = LoginDir(address_);
+    EXPECT_TRUE(security::WriteCredential(dir, Ann()).ok());
+    return dir;
+  }
+  Credential Ann() const { return coordinator_.CredentialOf({Role::kUser, "ann"}); }
+  // The status of one call, which is recorded by `server`.
+  static absl::Status CallTo(const FakeAccess& server, const Credentials& credentials) {
+    Connection connection(server.address(), credentials);
+    return connection.Call(&v1::Access::Stub::WhoAmI, {}, kCallPatience).status();
+  }
+
+  const ScratchDir scratch_;
+  FakeAccess coordinator_;
+  const std::string address_ = coordinator_.address();
+  const std::string link_ = security::LocalCredentialLinks() + "/" + address_;
+};
+
+TEST_F(CredentialsTest, TheDirectoryThatWasGivenComesFirstThenTheLoginsThenTheLocalOne) {
+  const std::string local = Written(Ann(), "local");
+  ASSERT_TRUE(security::LinkLocalCredential(address_, local).ok());
+  EXPECT_EQ(*FindCredentialDir(address_, ""), local);
+  const std::string login = LoggedIn();
+  EXPECT_EQ(*FindCredentialDir(address_, ""), login);
+  EXPECT_EQ(*FindCredentialDir(address_, "/given"), "/given");
+}
+
+TEST_F(CredentialsTest, WithoutAnyTheErrorSaysHowToGetOne) {
+  const absl::Status none = FindCredentialDir("192.0.2.1:7070", "").status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("192.0.2.1:7070"));
+  EXPECT_THAT(std::string(none.message()), HasSubstr("dpctl token"));
+}
+
+// It may start yet, and leave one.
+TEST_F(CredentialsTest, WhereACoordinatorOfThisHostHasLeftNoneThereIsPerhapsNone) {
+  const absl::Status none = FindCredentialDir("127.0.0.1:1", "").status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("on this host listens on 127.0.0.1:1"));
+}
+
+TEST_F(CredentialsTest, LoginsAreKeptBelowTheUsersConfiguration) {
+  EXPECT_EQ(LoginDir("c:1"), (scratch_.path() / "config/dp/credentials/c:1").string());
+  const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+  setenv("XDG_CONFIG_HOME", "relative", 1);
+  setenv("HOME", "/home/ann", 1);
+  EXPECT_EQ(LoginDir("c:1"), "/home/ann/.config/dp/credentials/c:1");
+  unsetenv("HOME");
+  EXPECT_EQ(LoginDir("c:1"), "");
+  if (!home.empty()) setenv("HOME", home.c_str(), 1);
+}
+
+TEST_F(CredentialsTest, AnExpiredCertificateIsNamedBeforeAnyConnection) {
+  const std::string dir =
+      Written(coordinator_.CredentialOf({Role::kUser, "ann"}, absl::Now() - absl::Hours(48)));
+  const absl::Status expired = FindCredentials(address_, {.dir = dir}).status();
+  EXPECT_EQ(expired.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(expired.message()), HasSubstr(dir + " expired at "));
+}
+
+TEST_F(CredentialsTest, ADamagedCertificateIsNamed) {
+  Credential damaged = Ann();
+  damaged.chain = "damaged";
+  const std::string dir = Written(damaged);
+  const absl::Status status = FindCredentials(address_, {.dir = dir}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(dir));
+}
+
+TEST_F(CredentialsTest, InsecureNeedsNoFiles) {
+  const auto insecure = FindCredentials(address_, {.dir = "/nowhere", .insecure = true});
+  ASSERT_TRUE(insecure.ok()) << insecure.status();
+  EXPECT_FALSE(CallTo(coordinator_, *insecure).ok());  // which speaks TLS
+}
+
+TEST_F(CredentialsTest, CallsShowTheCertificateOfTheDirectoryOrTheToken) {
+  EXPECT_TRUE(CallTo(coordinator_, *FindCredentials(address_, {.dir = Written(Ann())})).ok());
+  Credential rank{.authorities = Ann().authorities, .token = "t"};
+  EXPECT_TRUE(CallTo(coordinator_, *Credentials::FromDir(Written(rank))).ok());
+  EXPECT_TRUE(CallTo(coordinator_, Credentials::Of(rank)).ok());
+  EXPECT_THAT(coordinator_.heard(),
+              ElementsAre("whoami by user ann", "whoami by token t", "whoami by token t"));
+}
+
+TEST_F(CredentialsTest, ACoordinatorOfAnotherAuthorityIsNotCalled) {
+  const FakeAccess other;
+  const absl::Status status = CallTo(other, Credentials::Of(Ann()));
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("is of another authority"));
+  EXPECT_TRUE(other.heard().empty());
+}
+
+// Whoever holds a certificate of the cluster could otherwise pose as its coordinator.
+TEST_F(CredentialsTest, ACoordinatorMustHoldItsRoleOrTheHostOfTheAddress) {
+  security::Grant worker{.identity = {Role::kWorker, "w"},
+                         .hosts = {"elsewhere.example.org"},
+                         .lifetime = absl::Hours(1)};
+  const FakeAccess impostor(worker);
+  EXPECT_EQ(CallTo(impostor, Credentials::Of(impostor.CredentialOf({Role::kUser, "ann"}))).code(),
+            absl::StatusCode::kUnavailable);
+  worker.hosts = {"127.0.0.1"};
+  const FakeAccess by_host(worker);
+  EXPECT_TRUE(CallTo(by_host, Credentials::Of(by_host.CredentialOf({Role::kUser, "ann"}))).ok());
+}
+
+TEST_F(CredentialsTest, WithoutCredentialsEveryCallGivesTheReason) {
+  const absl::Status why = absl::UnauthenticatedError("log in first");
+  EXPECT_EQ(CallTo(coordinator_, Credentials::Missing(why)), why);
+  EXPECT_TRUE(coordinator_.heard().empty());
+}
+
+}  // namespace
+}  // namespace dp::client

@@ -1,0 +1,58 @@
+#include "client/dpctl/verbs/join_token.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/host_port.h"
+#include "client/dpctl/view/json_writer.h"
+#include "client/dpctl/view/time_text.h"
+
+namespace dp::ctl {
+namespace {
+
+bool OnlyFromThisHost(const std::string& address) {
+  const absl::StatusOr<HostPort> parts = ParseHostPort(address);
+  return parts.ok() && (parts->host == "localhost" || parts->host == "::1" ||
+                        absl::StartsWith(parts->host, "127."));
+}
+
+std::string LineFor(const JoinToken& token, const std::string& address) {
+  return token.role == "worker"
+             ? absl::StrCat("dp-worker --coordinator ", address, " --join ", token.token)
+             : absl::StrCat("dpctl --coordinator ", address, " login --token ", token.token);
+}
+
+void PrintLine(const JoinToken& token, Context& context) {
+  const std::string& address = context.flags().coordinator;
+  context.out() << LineFor(token, address) << '\n';
+  context.out().flush();  // the notes follow it
+  context.err() << "dpctl: the token is valid until " << TimeText(token.expires_at) << '\n';
+  if (OnlyFromThisHost(address)) {
+    context.err() << "dpctl: " << address
+                  << " reaches the coordinator from its own host only; on other hosts, replace "
+                     "it by an address of that host\n";
+  }
+}
+
+}  // namespace
+
+void PrintJoinToken(const JoinToken& token, Context& context) {
+  switch (context.flags().format) {
+    case Format::kName:
+      context.out() << token.token << '\n';
+      return;
+    case Format::kJson: {
+      JsonWriter json(context.out());
+      json.BeginObject();
+      json.Field("role", token.role);
+      json.TextOrNull("name", token.name);
+      json.Field("token", token.token);
+      WriteTime("expiresAt", token.expires_at, json);
+      json.EndObject();
+      return;
+    }
+    case Format::kTable:
+      PrintLine(token, context);
+  }
+}
+
+}  // namespace dp::ctl

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/security/certificate_authority.h"
+#include "base/security/identity.h"
+#include "base/security/token.h"
+
+namespace dp::server {
+
+// A certificate as its holder needs it, in PEM.
+struct IssuedCertificate {
+  std::string chain;        // the certificate, then that of the authority
+  std::string authorities;  // whom the holder is to trust
+};
+
+// Signs the certificates of a cluster and makes its tokens. Thread-safe.
+class Authority {
+ public:
+  // How long certificates last. Programs renew theirs after half of that time.
+  static constexpr absl::Duration kOfWorkers = absl::Hours(24 * 7);
+  static constexpr absl::Duration kOfPeople = absl::Hours(24 * 30);
+  static constexpr absl::Duration kOfCoordinators = absl::Hours(24 * 90);
+  // How long a join token may last, and lasts if nobody says.
+  static constexpr absl::Duration kTokenMax = absl::Hours(24 * 7);
+  static constexpr absl::Duration kTokenDefault = absl::Hours(1);
+
+  Authority(security::CertificateAuthority authority, security::TokenKey tokens)
+      : authority_(std::move(authority)), tokens_(std::move(tokens)) {}
+
+  // A certificate for the key of the request. Errors: those of CertificateAuthority::Issue.
+  absl::StatusOr<IssuedCertificate> Issue(const std::string& signing_request,
+                                          const security::Identity& identity, absl::Time now) const;
+  // For a coordinator that can be reached at these names and addresses.
+  absl::StatusOr<IssuedCertificate> IssueToCoordinator(const std::string& signing_request,
+                                                       const std::vector<std::string>& hosts,
+                                                       absl::Time now) const;
+  // `uses` is 0 for any number.
+  std::string JoinToken(const security::Identity& identity, int uses, absl::Time now,
+                        absl::Duration valid_for) const;
+
+  const security::CertificateAuthority& certificates() const { return authority_; }
+  const security::TokenKey& tokens() const { return tokens_; }
+
+ private:
+  absl::StatusOr<IssuedCertificate> Sign(const std::string& signing_request,
+                                         const security::Grant& grant, absl::Time now) const;
+
+  const security::CertificateAuthority authority_;
+  const security::TokenKey tokens_;
+};
+
+}  // namespace dp::server

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "base/security/identity.h"
+#include "base/security/token.h"
+
+namespace dp::server {
+
+// The maker of a call, as far as its connection and its token prove it.
+struct Caller {
+  enum class Kind {
+    kInsecure,     // calls in plain text, where --insecure allows that; may do everything
+    kStranger,     // proves nothing
+    kCertificate,  // a person or worker, with `identity`
+    kRank,         // with `rank`
+  };
+
+  Kind kind = Kind::kStranger;
+  security::Identity identity = {};
+  absl::Time certified_at = absl::InfinitePast();  // when the certificate was made
+  absl::Time expires_at = absl::InfiniteFuture();  // the certificate
+  // The certificate is no one of dp's: its holder has the role that was granted, and no other.
+  bool role_must_be_granted = false;
+  security::RankClaims rank = {};
+  std::string peer = {};  // the address, as gRPC writes it
+
+  bool is_person() const {
+    using security::Role;
+    return kind == Kind::kCertificate && identity.role != Role::kWorker &&
+           identity.role != Role::kCoordinator;
+  }
+};
+
+// As in messages and events: "user ann", "rank 3 of job 7", "a stranger".
+std::string ToString(const Caller& caller);
+
+}  // namespace dp::server

@@ -1,0 +1,66 @@
+#include "server/core/access/access_list.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::core {
+namespace {
+
+using security::Identity;
+using security::Role;
+using testing::HasSubstr;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
+const Identity kAnn{Role::kUser, "ann"};
+
+class AccessListTest : public testing::Test {
+ protected:
+  absl::StatusOr<Role> RoleAfter(absl::Duration issued) const {
+    return list_.RoleOf(kAnn, kNow + issued);
+  }
+
+  AccessList list_;
+};
+
+TEST_F(AccessListTest, WithoutADecisionTheCertificateCounts) {
+  EXPECT_EQ(*list_.RoleOf(kAnn, kNow), Role::kUser);
+  EXPECT_EQ(list_.ValidAfter(kAnn), absl::InfinitePast());
+}
+
+TEST_F(AccessListTest, AGrantCountsMoreThanTheCertificate) {
+  EXPECT_TRUE(*list_.Grant("ann", Role::kViewer));
+  EXPECT_FALSE(*list_.Grant("ann", Role::kViewer));
+  EXPECT_EQ(*RoleAfter(absl::ZeroDuration()), Role::kViewer);
+  EXPECT_TRUE(absl::IsInvalidArgument(list_.Grant("ann", Role::kWorker).status()));
+}
+
+TEST_F(AccessListTest, ARevocationEndsEarlierCertificatesAndNoLaterOnes) {
+  ASSERT_TRUE(list_.Grant("ann", Role::kAdmin).ok());
+  ASSERT_TRUE(list_.Revoke(kAnn, kNow).ok());
+  EXPECT_TRUE(absl::IsUnauthenticated(RoleAfter(absl::ZeroDuration()).status()));
+  EXPECT_EQ(*RoleAfter(absl::Seconds(1)), Role::kUser);
+  EXPECT_GT(list_.ValidAfter(kAnn), kNow);
+  // Another role in a stolen certificate does not help.
+  EXPECT_FALSE(list_.RoleOf({Role::kAdmin, "ann"}, kNow).ok());
+  EXPECT_TRUE(list_.RoleOf({Role::kWorker, "ann"}, kNow).ok());
+}
+
+TEST_F(AccessListTest, AGrantDoesNotBringBackARevokedCertificate) {
+  ASSERT_TRUE(list_.Revoke(kAnn, kNow).ok());
+  ASSERT_TRUE(list_.Grant("ann", Role::kUser).ok());
+  EXPECT_FALSE(RoleAfter(absl::ZeroDuration()).ok());
+}
+
+TEST_F(AccessListTest, ATokenIsGoodForSoManyUses) {
+  const absl::Time end = kNow + absl::Hours(1);
+  EXPECT_TRUE(list_.UseToken("a", 2, end, kNow).ok());
+  EXPECT_TRUE(list_.UseToken("a", 2, end, kNow).ok());
+  EXPECT_THAT(list_.UseToken("a", 2, end, kNow).message(), HasSubstr("2 uses"));
+  EXPECT_TRUE(list_.UseToken("any number", 0, end, kNow).ok());
+  EXPECT_EQ(list_.contents().tokens.size(), 2u);
+  ASSERT_TRUE(list_.UseToken("b", 1, end + absl::Hours(1), end).ok());
+  EXPECT_EQ(list_.contents().tokens.size(), 1u);  // the others have expired
+}
+
+}  // namespace
+}  // namespace dp::core

@@ -1,0 +1,55 @@
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "server/core/coordinator.h"
+
+namespace dp::core {
+
+absl::StatusOr<Reply> Coordinator::On(const GrantRole& command, absl::Time) {
+  DP_ASSIGN_OR_RETURN(const bool changed, state_.access.Grant(command.name, command.role));
+  if (!changed) return Reply();
+  Tell("granted", security::ToString({command.role, command.name}));
+  Touch({Topic::Kind::kAccess});
+  return Reply();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const RevokeAccess& command, absl::Time) {
+  const security::Role role = command.worker ? security::Role::kWorker : security::Role::kUser;
+  const security::Identity identity{role, command.name};
+  DP_RETURN_IF_ERROR(state_.access.Revoke(identity, command.made_until));
+  Tell("revoked", security::ToString(identity));
+  Touch({Topic::Kind::kAccess});
+  return Reply();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const UseToken& command, absl::Time at) {
+  security::Identity identity = command.identity;
+  // A token that was made for someone whose access ended since is void, as their certificates are.
+  if (!identity.name.empty()) {
+    DP_RETURN_IF_ERROR(state_.access.RoleOf(identity, command.made_at).status());
+  }
+  if (identity.name.empty()) {
+    const auto taken = [this](const std::string& name) {
+      const auto id = state_.workers.IdOf(name);
+      return id.ok() && worker(*id)->ready();
+    };
+    DP_ASSIGN_OR_RETURN(identity.name, state_.access.FreeName(command.host, taken));
+  }
+  if (const auto id = state_.workers.IdOf(identity.name);
+      identity.role == security::Role::kWorker && id.ok() && worker(*id)->ready() &&
+      !worker(*id)->leaving) {
+    return NameTaken(*worker(*id));
+  }
+  if (!command.id.empty()) {
+    DP_RETURN_IF_ERROR(
+        state_.access.UseToken(command.id, command.uses_max, command.expires_at, at));
+  }
+  if (command.identity.name.empty()) state_.access.NoteName(identity.name);
+  const std::string how =
+      command.id.empty() ? "" : absl::StrCat(", with token ", command.id.substr(0, 8));
+  Tell("joined", security::ToString(identity) + how);
+  return Reply(identity.name);
+}
+
+}  // namespace dp::core

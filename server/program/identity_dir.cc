@@ -1,0 +1,230 @@
+#include "server/program/identity_dir.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/replace_file.h"
+#include "base/security/certificate.h"
+#include "base/security/credential.h"
+#include "base/status.h"
+
+namespace dp::server {
+namespace {
+
+using security::CertificateAuthority;
+using security::KeyPair;
+using security::Role;
+
+absl::Status Unusable(const std::filesystem::path& path, absl::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "identity file ", path.string(), ": ", why, "; restore it from a backup (docs/security.md)"));
+}
+
+absl::StatusOr<std::string> Read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (file) return std::string(std::istreambuf_iterator<char>(file), {});
+  return absl::PermissionDeniedError(
+      absl::StrCat(path.string(), " cannot be read: ", std::generic_category().message(errno)));
+}
+
+absl::Status Write(const std::filesystem::path& path, const std::string& text) {
+  if (ReplaceFile(path, text)) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat(path.string(), " cannot be written: ", std::generic_category().message(errno)));
+}
+
+// Errors: FailedPrecondition the file holds no certificates, or a damaged one. With such a file,
+// gRPC would reject every caller.
+absl::Status CheckAuthorities(const std::string& path, const std::string& pem) {
+  static constexpr char kBegin[] = "-----BEGIN CERTIFICATE-----";
+  size_t begin = pem.find(kBegin);
+  absl::Status checked = security::Certificate::FromPem(pem).status();
+  for (; checked.ok() && begin != pem.npos; begin = pem.find(kBegin, begin + 1)) {
+    checked = security::Certificate::FromPem(pem.substr(begin)).status();
+  }
+  if (checked.ok()) return checked;
+  return absl::FailedPreconditionError(
+      absl::StrCat("--client-ca ", path, ": ", checked.message(),
+                   "; the file must hold the certificates of authorities, in PEM"));
+}
+
+// With a certificate that cannot be used, gRPC would fail every handshake without a word.
+// Errors: FailedPrecondition, PermissionDenied.
+absl::Status CheckGiven(const IdentityOptions& options, absl::Time now) {
+  const auto wrong = [](const std::string& flag, absl::string_view why) {
+    return absl::FailedPreconditionError(absl::StrCat(flag, ": ", why));
+  };
+  const std::string chain_flag = absl::StrCat("--tls-cert ", options.chain_file);
+  const std::string key_flag = absl::StrCat("--tls-key ", options.key_file);
+  DP_ASSIGN_OR_RETURN(const std::string chain, Read(options.chain_file));
+  DP_ASSIGN_OR_RETURN(const std::string key, Read(options.key_file));
+  const auto certificate = security::Certificate::FromPem(chain);
+  if (!certificate.ok()) return wrong(chain_flag, certificate.status().message());
+  const auto pair = KeyPair::FromPem(key);
+  if (!pair.ok()) return wrong(key_flag, pair.status().message());
+  if (!certificate->Fits(*pair)) return wrong(key_flag, "it is not the key of the certificate");
+  if (now < certificate->not_after()) return absl::OkStatus();
+  return wrong(chain_flag, absl::StrCat("the certificate expired at ",
+                                        absl::FormatTime(certificate->not_after())));
+}
+
+// Whether the first certificate of the chain was signed by this authority, and has more than half
+// of its life left.
+bool IsFresh(const std::string& chain, const CertificateAuthority& authority, absl::Time now) {
+  const auto certificate = security::Certificate::FromPem(chain);
+  if (!certificate.ok() || !certificate->IsSignedBy(authority.certificate())) return false;
+  const absl::Duration life = certificate->not_after() - certificate->not_before();
+  return certificate->not_after() - now > life / 2;
+}
+
+}  // namespace
+
+IdentityDir::IdentityDir(std::filesystem::path path, IdentityOptions options)
+    : path_(std::move(path)), options_(std::move(options)) {}
+
+absl::StatusOr<IdentityDir> IdentityDir::Open(const std::filesystem::path& path,
+                                              const IdentityOptions& options, absl::Time now) {
+  for (const auto& made : {path, path / "server"}) {
+    if (mkdir(made.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    return absl::PermissionDeniedError(
+        absl::StrCat(made.string(), " cannot be made: ", std::generic_category().message(errno)));
+  }
+  IdentityDir dir(path, options);
+  DP_RETURN_IF_ERROR(dir.OpenAuthority(now));
+  DP_RETURN_IF_ERROR(dir.Refresh(now));
+  return dir;
+}
+
+absl::Status IdentityDir::OpenAuthority(absl::Time now) {
+  const auto certificate = path_ / "ca.crt", key = path_ / "ca.key", tokens = path_ / "token.key";
+  std::error_code error;
+  // The certificate is written last, before all that depends on it: alone, the others were left by
+  // a start that was cut off.
+  if (!std::filesystem::exists(certificate, error)) {
+    for (const auto& later : {path_ / "server" / security::kChainFile, path_ / "admin"}) {
+      if (std::filesystem::exists(later, error)) return Unusable(certificate, "it is missing");
+    }
+    const CertificateAuthority made = CertificateAuthority::Make(now);
+    DP_RETURN_IF_ERROR(Write(key, made.key().ToPem()));
+    DP_RETURN_IF_ERROR(Write(tokens, security::TokenKey::Make().bytes()));
+    DP_RETURN_IF_ERROR(Write(certificate, made.certificate().ToPem()));
+    made_ = true;
+  }
+  DP_ASSIGN_OR_RETURN(const std::string certificate_pem, Read(certificate));
+  const absl::Status readable = security::Certificate::FromPem(certificate_pem).status();
+  if (!readable.ok()) return Unusable(certificate, readable.message());
+  DP_ASSIGN_OR_RETURN(const std::string key_pem, Read(key));
+  auto authority = CertificateAuthority::FromPem(certificate_pem, key_pem);
+  if (!authority.ok()) return Unusable(key, authority.status().message());
+  DP_ASSIGN_OR_RETURN(const std::string token_bytes, Read(tokens));
+  auto token_key = security::TokenKey::From(token_bytes);
+  if (!token_key.ok()) return Unusable(tokens, token_key.status().message());
+  authority_ = std::make_unique<Authority>(*std::move(authority), *std::move(token_key));
+  return absl::OkStatus();
+}
+
+absl::Status IdentityDir::Refresh(absl::Time now) {
+  // A problem with one part is no reason to let another expire.
+  absl::Status first = RefreshServer(now);
+  first.Update(RefreshClients());
+  first.Update(RefreshAdmin(now));
+  return first;
+}
+
+// The key stays: gRPC may read the two files at different times.
+absl::Status IdentityDir::RefreshServer(absl::Time now) {
+  if (!options_.chain_file.empty()) return CheckGiven(options_, now);
+  const auto chain = path_ / "server" / security::kChainFile;
+  const auto key = path_ / "server" / security::kKeyFile;
+  const std::string hosts = absl::StrCat(absl::StrJoin(options_.hosts, "\n"), "\n");
+  const auto hosts_file = path_ / "server" / "hosts";
+  if (IsFresh(Read(chain).value_or(""), authority_->certificates(), now) &&
+      Read(hosts_file).value_or("") == hosts) {
+    return absl::OkStatus();
+  }
+  auto pair = KeyPair::FromPem(Read(key).value_or(""));
+  if (!pair.ok()) {
+    pair = KeyPair::Make();
+    DP_RETURN_IF_ERROR(Write(key, pair->ToPem()));
+  }
+  DP_ASSIGN_OR_RETURN(const IssuedCertificate issued,
+                      authority_->IssueToCoordinator(pair->SigningRequest(), options_.hosts, now));
+  DP_RETURN_IF_ERROR(Write(chain, issued.chain));
+  return Write(hosts_file, hosts);
+}
+
+absl::Status IdentityDir::RefreshAdmin(absl::Time now) {
+  const auto old = security::ReadCredential(admin_dir());
+  const bool fresh = old.ok() && IsFresh(old->chain, authority_->certificates(), now);
+  return fresh ? absl::OkStatus() : RenewAdmin(now);
+}
+
+absl::Status IdentityDir::RenewAdmin(absl::Time now) {
+  const auto old = security::ReadCredential(admin_dir());
+  auto pair = KeyPair::FromPem(old.ok() ? old->key : "");
+  if (!pair.ok()) pair = KeyPair::Make();
+  DP_ASSIGN_OR_RETURN(const IssuedCertificate issued,
+                      authority_->Issue(pair->SigningRequest(), {Role::kAdmin, kLocalAdmin}, now));
+  return security::WriteCredential(
+      admin_dir(),
+      {.authorities = issued.authorities, .chain = issued.chain, .key = pair->ToPem()});
+}
+
+absl::Status IdentityDir::RefreshClients() {
+  const auto file = path_ / "server" / security::kAuthoritiesFile;
+  std::string clients = authority_->certificates().certificate().ToPem();
+  if (!options_.clients_file.empty()) {
+    DP_ASSIGN_OR_RETURN(const std::string others, Read(options_.clients_file));
+    DP_RETURN_IF_ERROR(CheckAuthorities(options_.clients_file, others));
+    absl::StrAppend(&clients, others);
+  }
+  if (Read(file).value_or("") == clients) return absl::OkStatus();
+  return Write(file, clients);
+}
+
+TlsOptions IdentityDir::tls() const {
+  const auto server = path_ / "server";
+  const bool own = options_.chain_file.empty();
+  return {.chain_file = own ? (server / security::kChainFile).string() : options_.chain_file,
+          .key_file = own ? (server / security::kKeyFile).string() : options_.key_file,
+          .clients_file = server / security::kAuthoritiesFile,
+          .crl_dir = options_.crl_dir,
+          .authority = authority_.get()};
+}
+
+std::vector<std::string> HostsOfThisMachine() {
+  std::set<std::string> hosts = {"localhost", "127.0.0.1", "::1"};
+  char name[256] = "";
+  if (gethostname(name, sizeof(name) - 1) == 0 && *name != '\0') hosts.insert(name);
+  ifaddrs* found = nullptr;
+  if (getifaddrs(&found) != 0) return {hosts.begin(), hosts.end()};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(found, freeifaddrs);
+  for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next) {
+    char text[INET6_ADDRSTRLEN] = "";
+    const sockaddr* const address = one->ifa_addr;
+    if (address == nullptr) continue;
+    if (address->sa_family == AF_INET) {
+      inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text,
+                sizeof(text));
+    } else if (address->sa_family == AF_INET6) {
+      inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text,
+                sizeof(text));
+    }
+    if (*text != '\0') hosts.insert(text);
+  }
+  return {hosts.begin(), hosts.end()};
+}
+
+}  // namespace dp::server

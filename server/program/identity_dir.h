@@ -1,0 +1,75 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/access/authority.h"
+#include "server/rpc/server.h"
+
+namespace dp::server {
+
+// The name of the administrator whose credential the coordinator makes.
+inline constexpr char kLocalAdmin[] = "admin";
+
+// The facts that the identity of a coordinator depends on, besides its files.
+struct IdentityOptions {
+  // Names and addresses at which it can be reached; its certificate holds them.
+  std::vector<std::string> hosts;
+  // A certificate and key from elsewhere in place of its own; both or neither.
+  std::string chain_file = {};
+  std::string key_file = {};
+  // Further authorities whose certificates callers may show; may be empty.
+  std::string clients_file = {};
+  std::string crl_dir = {};
+};
+
+// The keys and certificates of a coordinator, below its data directory (docs/security.md):
+// - ca.crt, ca.key: the authority of the cluster, made at the first start;
+// - token.key: the key with which tokens are made and checked;
+// - server/: the coordinator's certificate and key, and the authorities of its callers;
+// - admin/: the credential of an administrator (base/security/credential.h).
+//
+// Not thread-safe; owned by main.
+class IdentityDir {
+ public:
+  // Makes what is missing. Errors: FailedPrecondition a file is damaged, or the key is not that of
+  // its certificate; PermissionDenied a file cannot be read or written.
+  static absl::StatusOr<IdentityDir> Open(const std::filesystem::path& path,
+                                          const IdentityOptions& options, absl::Time now);
+
+  // Renews what ends soon, and takes over changed files from elsewhere. Call it every few seconds.
+  absl::Status Refresh(absl::Time now);
+
+  // A new credential for the administrator, whose certificate counts from `now` on. Whoever can
+  // start the coordinator on its data directory is thus never locked out.
+  absl::Status RenewAdmin(absl::Time now);
+
+  const Authority& authority() const { return *authority_; }
+  TlsOptions tls() const;
+  std::string admin_dir() const { return path_ / "admin"; }
+  // Whether this is the first start.
+  bool made() const { return made_; }
+
+ private:
+  IdentityDir(std::filesystem::path path, IdentityOptions options);
+
+  absl::Status OpenAuthority(absl::Time now);
+  absl::Status RefreshServer(absl::Time now);
+  absl::Status RefreshAdmin(absl::Time now);
+  absl::Status RefreshClients();
+
+  std::filesystem::path path_;
+  IdentityOptions options_;
+  std::unique_ptr<Authority> authority_;
+  bool made_ = false;
+};
+
+// The names and addresses of this host, for IdentityOptions.
+std::vector<std::string> HostsOfThisMachine();
+
+}  // namespace dp::server

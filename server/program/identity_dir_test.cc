@@ -1,0 +1,288 @@
+#include "server/program/identity_dir.h"
+
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "base/security/certificate.h"
+#include "base/security/certificate_authority.h"
+#include "base/security/credential.h"
+#include "base/testing/scratch_dir.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::server {
+namespace {
+
+using security::Certificate;
+using ::testing::HasSubstr;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
+constexpr absl::Duration kDay = absl::Hours(24);
+
+class IdentityDirTest : public testing::Test {
+ protected:
+  IdentityDir Open(absl::Time now = kNow) const {
+    auto dir = IdentityDir::Open(path_, options_, now);
+    EXPECT_TRUE(dir.ok()) << dir.status();
+    return *std::move(dir);
+  }
+  absl::Status WhyNotOpened() const { return IdentityDir::Open(path_, options_, kNow).status(); }
+
+  std::string Read(const std::string& name) const {
+    std::ifstream file(path_ / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+  }
+  Certificate CertificateIn(const std::string& name) const {
+    return *Certificate::FromPem(Read(name));
+  }
+  // All of these together.
+  std::string ReadAll(const std::vector<std::string>& names) const {
+    std::string all;
+    for (const std::string& name : names) all += Read(name);
+    return all;
+  }
+  std::string OtherAuthority() const {
+    return security::CertificateAuthority::Make(kNow).certificate().ToPem();
+  }
+  mode_t ModeOf(const std::string& name) const {
+    struct stat found {};
+    EXPECT_EQ(stat((path_ / name).c_str(), &found), 0) << name;
+    return found.st_mode & 0777;
+  }
+
+  const ScratchDir scratch_;
+  const std::filesystem::path path_ = scratch_.path() / "identity";
+  const std::string clients_file_ = scratch_.path() / "clients.crt";
+  IdentityOptions options_{.hosts = {"127.0.0.1", "node"}};
+};
+
+const std::vector<std::string> kAuthorityFiles = {"ca.crt", "ca.key", "token.key"};
+
+TEST_F(IdentityDirTest, TheFirstStartMakesEverythingForItsOwnerOnly) {
+  EXPECT_TRUE(Open().made());
+  for (const char* name : {"ca.crt", "ca.key", "token.key", "server/tls.crt", "server/tls.key",
+                           "server/ca.crt", "admin/tls.crt", "admin/tls.key", "admin/ca.crt"}) {
+    EXPECT_EQ(ModeOf(name), 0600u) << name;
+  }
+  for (const char* name : {".", "server", "admin"}) EXPECT_EQ(ModeOf(name), 0700u) << name;
+}
+
+TEST_F(IdentityDirTest, TheCertificatesAreOfTheNewAuthority) {
+  const IdentityDir dir = Open();
+  const Certificate server = CertificateIn("server/tls.crt"),
+                    admin = CertificateIn("admin/tls.crt");
+  const Certificate& authority = dir.authority().certificates().certificate();
+  EXPECT_EQ(security::ToString(*server.identity()), "coordinator dp");
+  EXPECT_EQ(security::ToString(*admin.identity()), "admin admin");
+  EXPECT_TRUE(server.IsSignedBy(authority) && admin.IsSignedBy(authority));
+  EXPECT_EQ(Read("server/ca.crt"), authority.ToPem());
+  EXPECT_EQ(security::ReadCredential(dir.admin_dir())->authorities, authority.ToPem());
+}
+
+TEST_F(IdentityDirTest, TheNextStartFindsTheSame) {
+  const std::vector<std::string> all = {"ca.crt",         "ca.key",         "token.key",
+                                        "server/tls.crt", "server/tls.key", "admin/tls.crt",
+                                        "admin/tls.key"};
+  (void)Open();
+  const std::string before = ReadAll(all);
+  const IdentityDir again = Open(kNow + kDay);
+  EXPECT_FALSE(again.made());
+  EXPECT_EQ(ReadAll(all), before);
+  EXPECT_EQ(again.authority().tokens().bytes(), Read("token.key"));
+}
+
+TEST_F(IdentityDirTest, ADamagedFileIsNamed) {
+  for (const std::string& name : kAuthorityFiles) {
+    (void)Open();
+    const std::string good = Read(name);
+    Write(name, good.substr(0, good.size() / 2));
+    const absl::Status damaged = WhyNotOpened();
+    EXPECT_EQ(damaged.code(), absl::StatusCode::kFailedPrecondition) << name;
+    EXPECT_THAT(damaged.message(), HasSubstr((path_ / name).string()));
+    EXPECT_THAT(damaged.message(), HasSubstr("backup"));
+    Write(name, good);
+  }
+}
+
+TEST_F(IdentityDirTest, TheKeyOfAnotherAuthorityIsNotUsed) {
+  (void)Open();
+  Write("ca.key", security::KeyPair::Make().ToPem());
+  const absl::Status other = WhyNotOpened();
+  EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(other.message(), HasSubstr("ca.key: the authority's key is not that of"));
+}
+
+TEST_F(IdentityDirTest, AMissingKeyIsNotMadeAnew) {
+  for (const char* name : {"ca.key", "token.key"}) {
+    (void)Open();
+    std::filesystem::rename(path_ / name, scratch_.path() / "aside");
+    EXPECT_THAT(WhyNotOpened().message(), HasSubstr((path_ / name).string()));
+    EXPECT_FALSE(std::filesystem::exists(path_ / name));
+    std::filesystem::rename(scratch_.path() / "aside", path_ / name);
+  }
+}
+
+TEST_F(IdentityDirTest, AFirstStartThatWasCutOffIsCompleted) {
+  std::filesystem::create_directories(path_);
+  Write("ca.key", security::KeyPair::Make().ToPem());
+  EXPECT_TRUE(Open().made());
+  const std::string completed = ReadAll(kAuthorityFiles);
+  EXPECT_FALSE(Open().made());
+  EXPECT_EQ(ReadAll(kAuthorityFiles), completed);
+}
+
+TEST_F(IdentityDirTest, AnAuthorityThatWasLostIsNotReplacedByAnother) {
+  (void)Open();
+  std::filesystem::remove(path_ / "ca.crt");
+  EXPECT_THAT(WhyNotOpened().message(), HasSubstr("ca.crt: it is missing; restore it"));
+  EXPECT_FALSE(std::filesystem::exists(path_ / "ca.crt"));
+}
+
+TEST_F(IdentityDirTest, TheAdministratorCanGetANewCertificateAtAnyTime) {
+  IdentityDir dir = Open();
+  const std::string key = Read("admin/tls.key");
+  ASSERT_TRUE(dir.RenewAdmin(kNow + absl::Hours(1)).ok());
+  EXPECT_EQ(CertificateIn("admin/tls.crt").not_before(),
+            kNow + absl::Hours(1) - security::CertificateAuthority::kClockSkew);
+  EXPECT_EQ(Read("admin/tls.key"), key);
+}
+
+TEST_F(IdentityDirTest, TheServersCertificateIsRenewedForTheSameKeyWhenHalfItsLifeIsOver) {
+  IdentityDir dir = Open();
+  const std::string first = Read("server/tls.crt"), key = Read("server/tls.key");
+  ASSERT_TRUE(dir.Refresh(kNow + 44 * kDay).ok());
+  EXPECT_EQ(Read("server/tls.crt"), first);
+  ASSERT_TRUE(dir.Refresh(kNow + 46 * kDay).ok());
+  EXPECT_EQ(CertificateIn("server/tls.crt").not_after(),
+            kNow + 46 * kDay + Authority::kOfCoordinators);
+  EXPECT_EQ(Read("server/tls.key"), key);
+}
+
+TEST_F(IdentityDirTest, TheAdministratorsCertificateIsRenewedForTheSameKeyWhenHalfItsLifeIsOver) {
+  IdentityDir dir = Open();
+  const std::string first = Read("admin/tls.crt"), key = Read("admin/tls.key");
+  ASSERT_TRUE(dir.Refresh(kNow + 14 * kDay).ok());
+  EXPECT_EQ(Read("admin/tls.crt"), first);
+  ASSERT_TRUE(dir.Refresh(kNow + 16 * kDay).ok());
+  EXPECT_EQ(CertificateIn("admin/tls.crt").not_after(), kNow + 16 * kDay + Authority::kOfPeople);
+  EXPECT_EQ(Read("admin/tls.key"), key);
+}
+
+TEST_F(IdentityDirTest, AStartAfterTheCertificatesHaveExpiredMakesNewOnes) {
+  (void)Open();
+  (void)Open(kNow + 200 * kDay);
+  EXPECT_GT(CertificateIn("server/tls.crt").not_after(), kNow + 200 * kDay);
+  EXPECT_GT(CertificateIn("admin/tls.crt").not_after(), kNow + 200 * kDay);
+}
+
+TEST_F(IdentityDirTest, ADamagedCertificateIsReplaced) {
+  IdentityDir dir = Open();
+  Write("server/tls.crt", "damaged");
+  Write("admin/tls.crt", "damaged");
+  ASSERT_TRUE(dir.Refresh(kNow).ok());
+  EXPECT_TRUE(Certificate::FromPem(Read("server/tls.crt")).ok());
+  EXPECT_TRUE(Certificate::FromPem(Read("admin/tls.crt")).ok());
+}
+
+TEST_F(IdentityDirTest, NewHostsGiveANewServerCertificate) {
+  (void)Open();
+  const std::string before = Read("server/tls.crt"), key = Read("server/tls.key");
+  options_.hosts.push_back("dp.example.org");
+  (void)Open();
+  const std::string after = Read("server/tls.crt");
+  EXPECT_NE(after, before);
+  EXPECT_EQ(X509_check_host(CertificateIn("server/tls.crt").get(), "dp.example.org", 0, 0, nullptr),
+            1);
+  EXPECT_EQ(Read("server/tls.key"), key);
+  (void)Open();
+  EXPECT_EQ(Read("server/tls.crt"), after);
+}
+
+TEST_F(IdentityDirTest, FurtherAuthoritiesOfCallersAreTakenOverWheneverTheirFileChanges) {
+  const std::string one = OtherAuthority(), two = OtherAuthority();
+  options_.clients_file = clients_file_;
+  Write(clients_file_, one);
+  IdentityDir dir = Open();
+  EXPECT_EQ(Read("server/ca.crt"), Read("ca.crt") + one);
+  Write(clients_file_, one + two);
+  ASSERT_TRUE(dir.Refresh(kNow).ok());
+  EXPECT_EQ(Read("server/ca.crt"), Read("ca.crt") + one + two);
+  EXPECT_EQ(dir.tls().clients_file, path_ / "server/ca.crt");
+}
+
+TEST_F(IdentityDirTest, AFileOfAuthoritiesThatIsDamagedOrGoneChangesNothing) {
+  const std::string one = OtherAuthority();
+  options_.clients_file = clients_file_;
+  Write(clients_file_, one);
+  IdentityDir dir = Open();
+  const std::string before = Read("server/ca.crt");
+  for (const std::string& wrong : {std::string(), std::string("no certificate"),
+                                   one + one.substr(0, one.size() / 2), Read("ca.key")}) {
+    Write(clients_file_, wrong);
+    const absl::Status refreshed = dir.Refresh(kNow);
+    EXPECT_EQ(refreshed.code(), absl::StatusCode::kFailedPrecondition) << wrong;
+    EXPECT_THAT(refreshed.message(), HasSubstr(clients_file_));
+  }
+  std::filesystem::remove(clients_file_);
+  EXPECT_EQ(dir.Refresh(kNow).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Read("server/ca.crt"), before);
+}
+
+TEST_F(IdentityDirTest, AFileOfAuthoritiesThatIsDamagedLetsNothingElseExpire) {
+  IdentityDir dir = Open();
+  options_.clients_file = clients_file_;
+  Write(clients_file_, "damaged");
+  EXPECT_FALSE(IdentityDir::Open(path_, options_, kNow + 29 * kDay).ok());
+  EXPECT_GT(CertificateIn("admin/tls.crt").not_after(), kNow + 50 * kDay);
+}
+
+class GivenCertificateTest : public IdentityDirTest {
+ protected:
+  GivenCertificateTest() {
+    options_.chain_file = scratch_.path() / "tls.crt";
+    options_.key_file = scratch_.path() / "tls.key";
+    const security::KeyPair key = security::KeyPair::Make();
+    const auto certificate = security::CertificateAuthority::Make(kNow).Issue(
+        key.SigningRequest(), {.identity = {security::Role::kCoordinator, "c"}, .lifetime = kDay},
+        kNow);
+    Write(options_.chain_file, certificate->ToPem());
+    Write(options_.key_file, key.ToPem());
+  }
+};
+
+TEST_F(GivenCertificateTest, ItIsUsedAsItIs) {
+  const IdentityDir dir = Open();
+  EXPECT_EQ(dir.tls().chain_file, options_.chain_file);
+  EXPECT_EQ(dir.tls().key_file, options_.key_file);
+  EXPECT_FALSE(std::filesystem::exists(path_ / "server/tls.crt"));
+}
+
+TEST_F(GivenCertificateTest, OneThatCannotBeUsedIsNamed) {
+  IdentityDir dir = Open();
+  EXPECT_THAT(std::string(dir.Refresh(kNow + 2 * kDay).message()),
+              HasSubstr("--tls-cert " + options_.chain_file + ": the certificate expired at"));
+  Write(options_.key_file, security::KeyPair::Make().ToPem());
+  EXPECT_THAT(std::string(WhyNotOpened().message()),
+              HasSubstr("--tls-key " + options_.key_file + ": it is not the key"));
+  Write(options_.key_file, "damaged");
+  EXPECT_THAT(std::string(WhyNotOpened().message()), HasSubstr("--tls-key " + options_.key_file));
+  Write(options_.chain_file, "damaged");
+  EXPECT_THAT(std::string(WhyNotOpened().message()),
+              HasSubstr("--tls-cert " + options_.chain_file));
+  std::filesystem::remove(options_.chain_file);
+  EXPECT_EQ(WhyNotOpened().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(IdentityDirTest, ThisMachineHasAtLeastItsLoopbackAddresses) {
+  EXPECT_THAT(HostsOfThisMachine(), testing::IsSupersetOf({"localhost", "127.0.0.1", "::1"}));
+}
+
+}  // namespace
+}  // namespace dp::server

@@ -1,0 +1,357 @@
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/security/certificate.h"
+#include "base/security/testing/foreign_certificate.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/convert/time.h"
+#include "server/rpc/testing/services_fixture.h"
+#include "server/rpc/testing/tls_fixture.h"
+
+namespace dp::server {
+namespace {
+
+using grpc::StatusCode;
+using security::Identity;
+using security::KeyPair;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const Identity kAnn{security::Role::kUser, "ann"};
+
+class AccessServiceTest : public TlsFixture {
+ protected:
+  void SetUp() override {
+    TlsFixture::SetUp();
+    admin_ = As({Role::kAdmin, "root"});
+    nobody_ = As(Nobody());
+  }
+  Answered<v1::CreateTokenResponse> CreateToken(const std::string& role, const std::string& name,
+                                                int uses, int hours = 1) {
+    v1::CreateTokenRequest request;
+    request.set_role(role);
+    request.set_name(name);
+    request.set_uses(uses);
+    request.mutable_valid_for()->set_seconds(hours * 3600);
+    return admin_->Call(admin_->access(), &v1::Access::Stub::CreateToken, request);
+  }
+  std::string Token(const std::string& role, const std::string& name, int uses = 1) {
+    const auto made = CreateToken(role, name, uses);
+    EXPECT_TRUE(made.ok()) << made.status.error_message();
+    return made->token();
+  }
+  Answered<v1::EnrollResponse> Enroll(ClusterClient& caller, const std::string& token,
+                                      const std::string& worker = "",
+                                      const std::string& host = "host") {
+    v1::EnrollRequest request;
+    request.set_token(token);
+    request.set_name(worker);
+    request.set_host(host);
+    request.set_signing_request(key_.SigningRequest());
+    return caller.Call(caller.access(), &v1::Access::Stub::Enroll, request);
+  }
+  Answered<v1::RenewResponse> Renew(ClusterClient& caller) {
+    v1::RenewRequest request;
+    request.set_signing_request(key_.SigningRequest());
+    return caller.Call(caller.access(), &v1::Access::Stub::Renew, request);
+  }
+  static Answered<v1::WhoAmIResponse> Ask(ClusterClient& caller) {
+    return caller.Call(caller.access(), &v1::Access::Stub::WhoAmI, {});
+  }
+  // As "user ann"; an error's message if the call is rejected.
+  static std::string WhoIs(ClusterClient& caller) {
+    const auto answer = Ask(caller);
+    return answer.ok() ? answer->role() + " " + answer->name() : answer.status.error_message();
+  }
+  Credentials CredentialsIn(const v1::IssuedCertificate& issued) {
+    return Showing({key_.ToPem(), issued.chain()});
+  }
+  template <typename Response>
+  static std::string NameIn(const Answered<Response>& answer) {
+    const auto certificate = security::Certificate::FromPem(answer->certificate().chain());
+    return certificate.ok() ? security::ToString(*certificate->identity())
+                            : answer.status.error_message();
+  }
+
+  const KeyPair key_ = KeyPair::Make();
+  std::unique_ptr<ClusterClient> admin_;
+  std::unique_ptr<ClusterClient> nobody_;
+};
+
+TEST_F(AccessServiceTest, AJoinTokenIsExchangedForACertificateThatCounts) {
+  const auto enrolled = Enroll(*nobody_, Token("user", "ann"));
+  ASSERT_TRUE(enrolled.ok()) << enrolled.status.error_message();
+  EXPECT_EQ(enrolled->certificate().authorities(), authority_.certificates().certificate().ToPem());
+  EXPECT_EQ(WhoIs(*As(CredentialsIn(enrolled->certificate()))), "user ann");
+}
+
+TEST_F(AccessServiceTest, ATokenIsGoodForAsManyUsesAsItSays) {
+  const std::string token = Token("worker", "", 2);
+  EXPECT_TRUE(Enroll(*nobody_, token, "a").ok());
+  EXPECT_TRUE(Enroll(*nobody_, token, "b").ok());
+  const auto third = Enroll(*nobody_, token, "c");
+  EXPECT_EQ(third.status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(third.status.error_message(), HasSubstr("2 uses"));
+  EXPECT_TRUE(Enroll(*nobody_, Token("worker", "", 0), "c").ok());
+}
+
+TEST_F(AccessServiceTest, APersonsTokenCannotBeReplayed) {
+  const std::string token = Token("user", "ann", 0);  // 0 is one, for people
+  EXPECT_TRUE(Enroll(*nobody_, token).ok());
+  EXPECT_EQ(Enroll(*nobody_, token).status.error_code(), StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(AccessServiceTest, ATokenOfAnotherCoordinatorDoesNotCount) {
+  const std::string token = other_authority_.JoinToken(kAnn, 1, absl::Now(), absl::Hours(1));
+  const auto enrolled = Enroll(*nobody_, token);
+  EXPECT_EQ(enrolled.status.error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(enrolled.status.error_message(), HasSubstr("not given out by this coordinator"));
+}
+
+TEST_F(AccessServiceTest, AnExpiredTokenDoesNotCount) {
+  const absl::Time then = absl::Now() - absl::Hours(2);
+  const auto enrolled = Enroll(*nobody_, authority_.JoinToken(kAnn, 1, then, absl::Hours(1)));
+  EXPECT_EQ(enrolled.status.error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(enrolled.status.error_message(), HasSubstr("expired"));
+}
+
+TEST_F(AccessServiceTest, AWorkerWithoutANameIsNamedAfterItsHost) {
+  const std::string token = Token("worker", "", 0);
+  EXPECT_EQ(NameIn(Enroll(*nobody_, token, "", "node7")), "worker node7");
+  EXPECT_EQ(NameIn(Enroll(*nobody_, token, "", "node7")), "worker node7-2");
+  // A worker that named itself has its name too, as long as it is connected.
+  ASSERT_TRUE(As({Role::kWorker, "node8"})->Register("node8", 1).ok());
+  EXPECT_EQ(NameIn(Enroll(*nobody_, token, "", "node8")), "worker node8-2");
+}
+
+TEST_F(AccessServiceTest, ATokenForOneWorkerIsForNoOther) {
+  const std::string token = Token("worker", "a");
+  const auto other = Enroll(*nobody_, token, "b");
+  EXPECT_EQ(other.status.error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(other.status.error_message(), HasSubstr("for worker a"));
+  EXPECT_EQ(NameIn(Enroll(*nobody_, token, "a")), "worker a");
+}
+
+TEST_F(AccessServiceTest, AWorkersTokenMakesNoPerson) {
+  EXPECT_EQ(NameIn(Enroll(*nobody_, Token("worker", "", 0), "ann")), "worker ann");
+  const auto person = Enroll(*nobody_, Token("user", "ann"), "other");
+  EXPECT_EQ(NameIn(person), "user ann");
+}
+
+TEST_F(AccessServiceTest, TheUnusedTokenOfARevokedPersonDoesNotCount) {
+  const std::string before = Token("user", "ann");
+  Revoke(kAnn);
+  const auto enrolled = Enroll(*nobody_, before);
+  EXPECT_EQ(enrolled.status.error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(enrolled.status.error_message(), HasSubstr("was revoked"));
+  EXPECT_EQ(NameIn(Enroll(*nobody_, Token("user", "ann"))), "user ann");
+}
+
+TEST_F(AccessServiceTest, ACertificateMadeAfterARevocationIsYoungerThanIt) {
+  Revoke(kAnn);
+  const absl::Time revoked_by = absl::Now();
+  const auto enrolled = Enroll(*nobody_, Token("user", "ann"));
+  const auto certificate = security::Certificate::FromPem(enrolled->certificate().chain());
+  ASSERT_TRUE(certificate.ok()) << enrolled.status.error_message();
+  // Others seem to be five minutes older than they are.
+  EXPECT_GT(certificate->not_before(), revoked_by - absl::Seconds(1));
+}
+
+TEST_F(AccessServiceTest, ARenewedCertificateWorksAndLastsLonger) {
+  const absl::Time then = absl::Now() - absl::Hours(24);
+  const auto old = authority_.Issue(key_.SigningRequest(), kAnn, then);
+  const auto ann = As(Showing({key_.ToPem(), old->chain}));
+  const auto renewed = Renew(*ann);
+  ASSERT_TRUE(renewed.ok()) << renewed.status.error_message();
+  const auto again = Ask(*As(CredentialsIn(renewed->certificate())));
+  EXPECT_EQ(again->name(), "ann");
+  EXPECT_GT(FromProto(again->expires_at()), FromProto(Ask(*ann)->expires_at()));
+}
+
+TEST_F(AccessServiceTest, OnlyTheHolderOfACertificateOfThisCoordinatorRenewsIt) {
+  EXPECT_EQ(Renew(*nobody_).status.error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(Renew(*As(Revoked(kAnn))).status.error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(NameIn(Renew(*As({Role::kWorker, "w"}))), "worker w");
+}
+
+TEST_F(AccessServiceTest, ARenewedCertificateHasTheIdentityThatWasCertified) {
+  Grant("ann", Role::kViewer);
+  const auto ann = As(kAnn);
+  EXPECT_EQ(WhoIs(*ann), "viewer ann");
+  EXPECT_EQ(NameIn(Renew(*ann)), "user ann");
+}
+
+TEST_F(AccessServiceTest, AnOpenCallEndsWhenItsCallerIsRevoked) {
+  const auto ann = As(kAnn);
+  const auto job = ann->Submit(ClusterClient::AJob("job"), "request")->job();
+  auto watch = std::async(std::launch::async, [&] {
+    v1::WatchJobRequest request;
+    request.set_job(job.id());
+    request.set_since(job.version());
+    request.mutable_timeout()->set_seconds(60);
+    return ann->Call(ann->jobs(), &v1::Jobs::Stub::Watch, request, absl::Seconds(60)).status;
+  });
+  AwaitParked(1);
+  Revoke(kAnn);
+  const grpc::Status ended = watch.get();
+  EXPECT_EQ(ended.error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(ended.error_message(), HasSubstr("was revoked"));
+}
+
+TEST_F(AccessServiceTest, OnlyAnAdministratorEnrollsWorkersWithoutAToken) {
+  EXPECT_EQ(NameIn(Enroll(*admin_, "", "w")), "worker w");
+  EXPECT_EQ(Enroll(*As(kAnn), "", "w").status.error_code(), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Enroll(*nobody_, "", "w").status.error_code(), StatusCode::UNAUTHENTICATED);
+  Grant("root", Role::kUser);
+  EXPECT_EQ(Enroll(*admin_, "", "w").status.error_code(), StatusCode::PERMISSION_DENIED);
+}
+
+TEST_F(AccessServiceTest, TheNameOfAConnectedWorkerIsGivenToNobodyElse) {
+  ASSERT_TRUE(As({Role::kWorker, "w"})->Register("w", 1).ok());
+  const auto taken = Enroll(*nobody_, Token("worker", ""), "w");
+  EXPECT_EQ(taken.status.error_code(), StatusCode::ALREADY_EXISTS);
+  EXPECT_THAT(taken.status.error_message(),
+              HasSubstr("worker name w is taken: the dp-worker on host host-w"));
+}
+
+TEST_F(AccessServiceTest, GrantGivesARoleAndATokenForIt) {
+  v1::GrantRequest request;
+  request.set_name("ann");
+  request.set_role("viewer");
+  const auto granted = admin_->Call(admin_->access(), &v1::Access::Stub::Grant, request);
+  ASSERT_TRUE(granted.ok()) << granted.status.error_message();
+  EXPECT_EQ(WhoIs(*As(kAnn)), "viewer ann");
+  EXPECT_EQ(NameIn(Enroll(*nobody_, granted->token())), "viewer ann");
+}
+
+TEST_F(AccessServiceTest, RevokeEndsThePersonOrTheWorkerOfTheName) {
+  const auto ann = As(kAnn);
+  const auto worker = As({Role::kWorker, "ann"});
+  v1::RevokeRequest request;
+  request.set_name("ann");
+  request.set_worker(true);
+  EXPECT_TRUE(admin_->Call(admin_->access(), &v1::Access::Stub::Revoke, request).ok());
+  EXPECT_EQ(WhoIs(*ann), "user ann");
+  EXPECT_THAT(WhoIs(*worker), HasSubstr("was revoked"));
+  request.set_worker(false);
+  EXPECT_TRUE(admin_->Call(admin_->access(), &v1::Access::Stub::Revoke, request).ok());
+  EXPECT_THAT(WhoIs(*ann), HasSubstr("was revoked"));
+}
+
+TEST_F(AccessServiceTest, ATokenIsMadeForAHolderWhoCanExist) {
+  const auto code = [this](const char* role, const std::string& name, int uses, int hours) {
+    return CreateToken(role, name, uses, hours).status.error_code();
+  };
+  EXPECT_EQ(code("user", "ann", 1, 24 * 7), StatusCode::OK);
+  EXPECT_EQ(code("user", "ann", 1, 24 * 7 + 1), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("user", "ann", 1, 0), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("user", "ann", -1, 1), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("user", "", 1, 1), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("user", "a\nb", 1, 1), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("worker", "a/b", 1, 1), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("coordinator", "c", 1, 1), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("root", "ann", 1, 1), StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(AccessServiceTest, TheDecisionsAreListed) {
+  Grant("ann", Role::kViewer);
+  Revoke({Role::kWorker, "w"});
+  const auto listed = admin_->Call(admin_->access(), &v1::Access::Stub::ListHolders, {});
+  ASSERT_EQ(listed->holders_size(), 2);
+  EXPECT_EQ(listed->holders(0).name() + listed->holders(0).role(), "annviewer");
+  EXPECT_FALSE(listed->holders(0).worker() || listed->holders(0).has_revoked_at());
+  EXPECT_EQ(listed->holders(1).name(), "w");
+  EXPECT_TRUE(listed->holders(1).worker() && listed->holders(1).has_revoked_at());
+}
+
+TEST_F(AccessServiceTest, RefusedCallsAreListedForAdministrators) {
+  const auto ann = As(kAnn);
+  const auto list = [](ClusterClient& caller) {
+    return caller.Call(caller.access(), &v1::Access::Stub::ListRefusals, {});
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(list(*ann).status.error_code(), StatusCode::PERMISSION_DENIED);
+  }
+  const auto listed = list(*admin_);
+  ASSERT_EQ(listed->refusals_size(), 1);
+  const v1::Refusal& refusal = listed->refusals(0);
+  EXPECT_EQ(refusal.caller() + " " + refusal.rpc(), "user ann Access.ListRefusals");
+  EXPECT_EQ(refusal.count(), 2u);
+  EXPECT_THAT(refusal.peer(), HasSubstr("127.0.0.1"));
+}
+
+TEST_F(AccessServiceTest, AWrongTokenIsARefusal) {
+  EXPECT_FALSE(Enroll(*nobody_, "dpj1.a.b").ok());
+  const std::string used = Token("user", "ann");
+  EXPECT_TRUE(Enroll(*nobody_, used).ok());
+  EXPECT_FALSE(Enroll(*nobody_, used).ok());
+  const auto listed = admin_->Call(admin_->access(), &v1::Access::Stub::ListRefusals, {});
+  ASSERT_EQ(listed->refusals_size(), 2);
+  EXPECT_THAT(listed->refusals(0).reason(), HasSubstr("not given out"));
+  EXPECT_THAT(listed->refusals(1).reason(), HasSubstr("1 use"));
+}
+
+class ForeignCertificateTest : public AccessServiceTest {
+ protected:
+  ForeignCertificateTest() { other_authorities_ = foreign_.certificate().ToPem(); }
+  std::unique_ptr<ClusterClient> Foreigner(const security::ForeignNames& names) {
+    return As(Showing({key_.ToPem(), ForeignCertificate(foreign_, key_, names).ToPem()}));
+  }
+
+  const security::CertificateAuthority foreign_ = security::CertificateAuthority::Make(absl::Now());
+};
+
+TEST_F(ForeignCertificateTest, ItHasOnlyTheRoleThatWasGranted) {
+  const auto ann = Foreigner({"admin", "email:ann@example.org"});
+  EXPECT_THAT(WhoIs(*ann), HasSubstr("no role has been granted"));
+  Grant("admin", Role::kAdmin);  // not her name
+  EXPECT_THAT(WhoIs(*ann), HasSubstr("no role has been granted"));
+  Grant("ann@example.org", Role::kUser);
+  EXPECT_EQ(WhoIs(*ann), "user ann@example.org");
+  EXPECT_EQ(Renew(*ann).status.error_code(), StatusCode::FAILED_PRECONDITION);
+  Revoke({Role::kUser, "ann@example.org"});
+  EXPECT_THAT(WhoIs(*ann), HasSubstr("no role has been granted"));
+}
+
+// All authorities of dp have the same name.
+TEST_F(ForeignCertificateTest, TheAuthorityMayBeThatOfAnotherCluster) {
+  const auto issued = foreign_.Issue(key_.SigningRequest(),
+                                     {.identity = kAnn, .lifetime = absl::Hours(1)}, absl::Now());
+  const auto ann = As(Showing({key_.ToPem(), issued->ToPem()}));
+  EXPECT_EQ(WhoIs(*ann), "user ann");
+  EXPECT_EQ(WhoIs(*As(kAnn)), "user ann");
+  // The other cluster decides how long her certificate counts.
+  EXPECT_EQ(Renew(*ann).status.error_code(), StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(ForeignCertificateTest, AnIdentityOfDpInItCounts) {
+  const auto worker = Foreigner({"node7", "URI:spiffe://dp/worker/node7"});
+  EXPECT_EQ(WhoIs(*worker), "worker node7");
+}
+
+// A coordinator in plain text.
+class InsecureAccessTest : public ServicesFixture {};
+
+// Otherwise they would keep their access when plain text is no longer served.
+TEST_F(InsecureAccessTest, NobodyGetsCertificatesOrTokensInPlainText) {
+  v1::EnrollRequest enroll;
+  enroll.set_name("w");
+  for (const char* with : {"", "dpj1.a.b"}) {
+    enroll.set_token(with);
+    const auto enrolled = client_->Call(client_->access(), &v1::Access::Stub::Enroll, enroll);
+    EXPECT_EQ(enrolled.status.error_code(), StatusCode::FAILED_PRECONDITION);
+  }
+  v1::CreateTokenRequest token;
+  token.set_role("worker");
+  const auto made = client_->Call(client_->access(), &v1::Access::Stub::CreateToken, token);
+  EXPECT_THAT(made.status.error_message(), HasSubstr("in plain text nobody proves"));
+  const auto who = client_->Call(client_->access(), &v1::Access::Stub::WhoAmI, {});
+  EXPECT_EQ(who->role(), "insecure");
+  EXPECT_FALSE(who->has_expires_at());
+}
+
+}  // namespace
+}  // namespace dp::server

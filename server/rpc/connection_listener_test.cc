@@ -1,0 +1,192 @@
+#include "server/rpc/connection_listener.h"
+
+#include <arpa/inet.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/check.h"
+#include "base/security/certificate_authority.h"
+#include "gtest/gtest.h"
+#include "server/rpc/listen_address.h"
+
+namespace dp::server {
+namespace {
+
+using grpc::experimental::StaticDataCertificateProvider;
+
+constexpr int kPatienceMs = 30'000;
+// The first bytes of a client of HTTP/2 in plain text (RFC 9113, section 3.4), and its settings.
+constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+
+class ConnectionListenerTest : public testing::Test {
+ protected:
+  using Limits = ConnectionListener::Limits;
+
+  ConnectionListenerTest() {
+    using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    grpc::ServerBuilder builder;
+    tls_ = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, ServerTls());
+    plain_text_ = builder.experimental().AddExternalConnectionAcceptor(
+        Type::FROM_FD, grpc::InsecureServerCredentials());
+    cq_ = builder.AddCompletionQueue();  // gRPC starts no server that cannot answer
+    server_ = builder.BuildAndStart();
+  }
+  ~ConnectionListenerTest() override {
+    listener_.reset();
+    server_->Shutdown();
+    cq_->Shutdown();
+    for (void* tag; bool ok = true;) {
+      if (!cq_->Next(&tag, &ok)) break;
+    }
+  }
+  void ListenForBoth(const Limits& limits = {}) { Listen({tls_.get(), plain_text_.get()}, limits); }
+  void ListenForTlsOnly() { Listen({.tls = tls_.get()}, {}); }
+  void StopListening() { listener_.reset(); }
+
+  FileDescriptor Connect(const char* from = "127.0.0.1") {
+    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+    const sockaddr_in own = Address(from, 0), server = Address("127.0.0.1", port_);
+    EXPECT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)), 0);
+    EXPECT_EQ(connect(socket.get(), reinterpret_cast<const sockaddr*>(&server), sizeof(server)), 0);
+    return socket;
+  }
+  static void Send(const FileDescriptor& socket, const std::string& text) {
+    EXPECT_EQ(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), ssize_t(text.size()));
+  }
+  // The next news: "bytes" or "end"; "nothing" if nothing comes in time.
+  static std::string Next(const FileDescriptor& socket, int patience_ms = kPatienceMs) {
+    pollfd wait{.fd = socket.get(), .events = POLLIN, .revents = 0};
+    if (poll(&wait, 1, patience_ms) != 1) return "nothing";
+    char byte;
+    return recv(socket.get(), &byte, 1, 0) == 1 ? "bytes" : "end";
+  }
+  static bool IsOpen(const FileDescriptor& socket) { return Next(socket, 0) == "nothing"; }
+  // Whether a client of gRPC gets an HTTP/2 connection.
+  bool Connects(const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
+    return grpc::CreateChannel(absl::StrCat("127.0.0.1:", port_), credentials)
+        ->WaitForConnected(gpr_time_add(gpr_now(GPR_CLOCK_REALTIME),
+                                        gpr_time_from_millis(kPatienceMs, GPR_TIMESPAN)));
+  }
+  std::shared_ptr<grpc::ChannelCredentials> ClientTls() const {
+    grpc::experimental::TlsChannelCredentialsOptions options;
+    options.set_certificate_provider(
+        std::make_shared<StaticDataCertificateProvider>(authority_.certificate().ToPem()));
+    options.watch_root_certs();
+    return grpc::experimental::TlsCredentials(options);
+  }
+
+ private:
+  std::shared_ptr<grpc::ServerCredentials> ServerTls() const {
+    const security::KeyPair key = security::KeyPair::Make();
+    const auto certificate = authority_.Issue(key.SigningRequest(), grant_, absl::Now());
+    grpc::experimental::TlsServerCredentialsOptions options(
+        std::make_shared<StaticDataCertificateProvider>(
+            std::vector<grpc::experimental::IdentityKeyCertPair>{
+                {key.ToPem(), certificate->ToPem()}}));
+    options.watch_identity_key_cert_pairs();
+    return grpc::experimental::TlsServerCredentials(options);
+  }
+  static sockaddr_in Address(const char* host, int port) {
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<in_port_t>(port))};
+    DP_CHECK(inet_pton(AF_INET, host, &address.sin_addr) == 1);
+    return address;
+  }
+  void Listen(const ConnectionListener::Acceptors& acceptors, const Limits& limits) {
+    auto socket = ListenAddress{"127.0.0.1", 0}.Listen("--listen");
+    ASSERT_TRUE(socket.ok()) << socket.status();
+    sockaddr_in address{};
+    socklen_t size = sizeof(address);
+    getsockname(socket->get(), reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    listener_ = std::make_unique<ConnectionListener>(*std::move(socket), acceptors, limits);
+  }
+
+  const security::CertificateAuthority authority_ =
+      security::CertificateAuthority::Make(absl::Now());
+  const security::Grant grant_{.identity = {security::Role::kCoordinator, "dp"},
+                               .hosts = {"127.0.0.1"},
+                               .lifetime = absl::Hours(1)};
+  std::unique_ptr<ConnectionListener::Acceptor> tls_, plain_text_;
+  std::unique_ptr<grpc::ServerCompletionQueue> cq_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ConnectionListener> listener_;
+  int port_ = 0;
+};
+
+TEST_F(ConnectionListenerTest, TlsAndPlainTextAreServedOnOnePort) {
+  ListenForBoth();
+  EXPECT_TRUE(Connects(ClientTls()));
+  EXPECT_TRUE(Connects(grpc::InsecureChannelCredentials()));
+}
+
+TEST_F(ConnectionListenerTest, PlainTextThatNobodyServesIsClosed) {
+  ListenForTlsOnly();
+  const FileDescriptor client = Connect();
+  Send(client, kPreface);
+  EXPECT_EQ(Next(client), "end");
+  EXPECT_TRUE(Connects(ClientTls()));
+}
+
+TEST_F(ConnectionListenerTest, AConnectionOnWhichNothingComesIsClosed) {
+  ListenForBoth({.silence = absl::Milliseconds(1)});
+  EXPECT_EQ(Next(Connect()), "end");
+}
+
+TEST_F(ConnectionListenerTest, OfTooManySilentConnectionsTheOldestIsClosed) {
+  ListenForBoth({.silent = 2});
+  const FileDescriptor first = Connect(), second = Connect();
+  EXPECT_TRUE(IsOpen(first));
+  const FileDescriptor third = Connect();
+  EXPECT_EQ(Next(first), "end");
+  EXPECT_TRUE(IsOpen(second) && IsOpen(third));
+}
+
+TEST_F(ConnectionListenerTest, AHostThatConnectsTooOftenClosesItsOwnConnectionsOnly) {
+  ListenForBoth({.silent_of_host = 1});
+  const FileDescriptor other = Connect("127.0.0.2"), first = Connect();
+  const FileDescriptor second = Connect();
+  EXPECT_EQ(Next(first), "end");
+  EXPECT_TRUE(IsOpen(other) && IsOpen(second));
+}
+
+TEST_F(ConnectionListenerTest, AConnectionThatHasSpokenIsNotSilentAnyMore) {
+  ListenForBoth({.silent = 1});
+  const FileDescriptor speaker = Connect();
+  Send(speaker, std::string(kPreface, sizeof(kPreface) - 1));
+  EXPECT_EQ(Next(speaker), "bytes");
+  const FileDescriptor first = Connect(), second = Connect();
+  EXPECT_EQ(Next(first), "end");
+  EXPECT_NE(Next(speaker, 0), "end");
+}
+
+// Each takes the place of an earlier one.
+TEST_F(ConnectionListenerTest, ClientsThatLeaveMakeRoom) {
+  ListenForBoth({.silent = 2});
+  const FileDescriptor first = Connect();
+  for (int i = 0; i < 10; ++i) {
+    const FileDescriptor leaves = Connect();
+    shutdown(leaves.get(), SHUT_WR);
+    EXPECT_EQ(Next(leaves), "end");
+  }
+  EXPECT_TRUE(IsOpen(first));
+}
+
+TEST_F(ConnectionListenerTest, ItsEndClosesWhatIsStillSilent) {
+  ListenForBoth({.silent = 1});
+  const FileDescriptor before = Connect(), last = Connect();
+  EXPECT_EQ(Next(before), "end");  // so the listener has taken the last one
+  StopListening();
+  EXPECT_EQ(Next(last), "end");
+}
+
+}  // namespace
+}  // namespace dp::server

@@ -1,0 +1,168 @@
+#include "worker/agent/own_credential.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/program/log.h"
+#include "base/program/repeated_reason.h"
+#include "base/random.h"
+#include "base/security/certificate.h"
+#include "base/security/credential.h"
+#include "base/security/local_credential.h"
+#include "base/security/token.h"
+#include "base/status.h"
+#include "client/retry_loop.h"
+
+namespace dp::worker {
+namespace {
+
+using security::Credential;
+using security::Role;
+
+// Half of a certificate's life is days, so a look each hour is soon enough.
+constexpr absl::Duration kLookEvery = absl::Hours(1);
+constexpr absl::Duration kLookForCredentialEvery = absl::Milliseconds(200);
+constexpr absl::Duration kAttempt = absl::Seconds(10);
+
+std::string OwnDir(const std::string& state_dir) { return state_dir + "/credential"; }
+
+absl::StatusOr<security::Identity> IdentityIn(const Credential& credential) {
+  DP_ASSIGN_OR_RETURN(const security::Certificate certificate,
+                      security::Certificate::FromPem(credential.chain));
+  if (certificate.not_after() <= Clock::System().Now()) {
+    return absl::UnauthenticatedError("the certificate has expired");
+  }
+  return certificate.identity();
+}
+
+// Whether the coordinator on this host has another authority by now: somebody has set it up anew.
+bool WasSetUpAnew(const std::string& coordinator, const Credential& own) {
+  const auto dir = security::FindLocalCredential(coordinator);
+  const auto local = dir.ok() ? security::ReadCredential(*dir) : dir.status();
+  return local.ok() && local->authorities != own.authorities;
+}
+
+// Whether the certificate in the state directory still does for this daemon.
+bool Usable(const std::string& dir, const std::string& coordinator, const IdentityFlags& flags) {
+  const auto credential = security::ReadCredential(dir);
+  if (!credential.ok()) return false;
+  const auto identity = IdentityIn(*credential);
+  if (!identity.ok() || identity->role != Role::kWorker) return false;
+  if (!flags.applicant.worker.empty() && identity->name != flags.applicant.worker) return false;
+  if (flags.join.empty()) {
+    return !flags.credentials.dir.empty() || !WasSetUpAnew(coordinator, *credential);
+  }
+  // A token of another cluster means that the daemon is to join that one.
+  const auto claims = security::ReadJoinToken(flags.join);
+  const auto authority = security::Certificate::FromPem(credential->authorities);
+  return !claims.ok() || (authority.ok() && authority->Fingerprint() == claims->fingerprint);
+}
+
+// Waits for the coordinator as long as it takes.
+template <typename Attempt>
+absl::StatusOr<Credential> Patiently(client::Pause& pause, Attempt attempt) {
+  RepeatedReason waits("coordinator_unreachable"), taken("name_taken");
+  const auto logged = [&](absl::Duration in) -> absl::StatusOr<Credential> {
+    auto result = attempt(std::min(in, kAttempt));
+    if (result.ok()) return result;
+    // The daemon that had the name may be dead, and its lease then ends.
+    const bool is_taken = absl::IsAlreadyExists(result.status());
+    (is_taken ? taken : waits).Failed(result.status());
+    return is_taken ? absl::UnavailableError(result.status().message()) : result;
+  };
+  return client::RetryLoop(
+      client::RetryPolicy({.deadline = absl::InfiniteDuration()}, EntropySeed()), Clock::Steady(),
+      pause, logged);
+}
+
+// A coordinator on this host that is yet to start will leave its credential.
+absl::StatusOr<std::string> AwaitCredentialDir(const std::string& coordinator,
+                                               const std::string& given, client::Pause& pause) {
+  RepeatedReason waits("coordinator_unreachable");
+  while (true) {
+    auto dir = client::FindCredentialDir(coordinator, given);
+    if (!absl::IsUnavailable(dir.status())) return dir;
+    waits.Failed(dir.status());
+    if (!pause.For(kLookForCredentialEvery)) return absl::CancelledError("shut down");
+  }
+}
+
+absl::StatusOr<Credential> Enrol(const std::string& coordinator, const IdentityFlags& flags,
+                                 const std::string& administrator, client::Pause& pause) {
+  if (!flags.join.empty()) {
+    return Patiently(pause, [&](absl::Duration in) {
+      return client::EnrolByToken(coordinator, flags.join, flags.applicant, in);
+    });
+  }
+  DP_ASSIGN_OR_RETURN(const client::Credentials credentials,
+                      client::Credentials::FromDir(administrator));
+  client::Connection connection(coordinator, credentials);
+  return Patiently(pause, [&](absl::Duration in) {
+    return client::EnrolByAdministrator(connection, flags.applicant, in);
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
+                                           const std::string& state_dir, const IdentityFlags& flags,
+                                           client::Pause& pause) {
+  if (flags.credentials.insecure) return std::string();
+  const std::string own = OwnDir(state_dir);
+  if (Usable(own, coordinator, flags)) return own;
+  std::string given;
+  if (flags.join.empty()) {
+    DP_ASSIGN_OR_RETURN(given, AwaitCredentialDir(coordinator, flags.credentials.dir, pause));
+    DP_ASSIGN_OR_RETURN(const Credential credential, security::ReadCredential(given));
+    const auto identity = IdentityIn(credential);
+    if (identity.ok() && identity->role == Role::kWorker) return given;
+  }
+  DP_ASSIGN_OR_RETURN(const Credential enrolled, Enrol(coordinator, flags, given, pause));
+  DP_RETURN_IF_ERROR(security::WriteCredential(own, enrolled));
+  return own;
+}
+
+absl::StatusOr<std::string> WorkerNameIn(const std::string& credential_dir) {
+  DP_ASSIGN_OR_RETURN(const Credential credential, security::ReadCredential(credential_dir));
+  DP_ASSIGN_OR_RETURN(const security::Identity identity, IdentityIn(credential));
+  if (identity.role == Role::kWorker) return identity.name;
+  return absl::FailedPreconditionError(absl::StrCat("the certificate in ", credential_dir,
+                                                    " is that of ", security::ToString(identity),
+                                                    ", and not of a worker"));
+}
+
+CertificateRenewal::CertificateRenewal(client::Connection& connection, std::string credential_dir,
+                                       const std::string& state_dir)
+    : connection_(connection), credential_dir_(std::move(credential_dir)) {
+  if (credential_dir_ != OwnDir(state_dir)) return;
+  thread_ = std::jthread([this] {
+    pthread_setname_np(pthread_self(), "dp-renewal");
+    Run();
+  });
+}
+
+CertificateRenewal::~CertificateRenewal() { pause_.Stop(); }
+
+void CertificateRenewal::Run() {
+  do {
+    RenewIfDue();
+  } while (pause_.For(kLookEvery));
+}
+
+void CertificateRenewal::RenewIfDue() {
+  const auto credential = security::ReadCredential(credential_dir_);
+  if (!credential.ok()) return;
+  const auto due = client::RenewalDue(*credential, Clock::System().Now());
+  if (!due.ok() || !*due) return;
+  const auto renewed = client::Renew(connection_, *credential, kAttempt);
+  const absl::Status written =
+      renewed.ok() ? security::WriteCredential(credential_dir_, *renewed) : renewed.status();
+  Log(written.ok() ? Severity::kInfo : Severity::kWarning, "certificate_renewed",
+      {{"ok", written.ok()}, {"reason", std::string(written.message())}});
+}
+
+}  // namespace dp::worker
