@@ -20,6 +20,7 @@ sys.path.insert(0, str(TOP / "tests"))
 
 import kubernetes_test  # noqa: E402
 import own_root  # noqa: E402
+from kit.cluster import eventually  # noqa: E402
 from kit.idx_data import train_job, write_idx  # noqa: E402
 
 VERSION = re.search(r"project\(dp VERSION ([\d.]+)", (TOP / "CMakeLists.txt").read_text()).group(1)
@@ -61,6 +62,7 @@ class Unpacked(unittest.TestCase):
                      "share/dp/systemd/dp.nft", "share/dp/systemd/worker.env",
                      "share/dp/kubernetes/Containerfile",
                      "share/dp/kubernetes/overlays/gpu/kustomization.yaml",
+                     "share/dp/kubernetes/components/cert-manager/kustomization.yaml",
                      "share/dp/examples/fashion_mnist_cnn.yaml",
                      "share/bash-completion/completions/dpctl",
                      "share/zsh/site-functions/_dpctl", "share/doc/dp/docs/deploy-systemd.md"):
@@ -205,21 +207,31 @@ class Image(unittest.TestCase):
                    for mount in container["volumeMounts"]}
         self.tree.boot([*self.coordinator["command"], *self.coordinator["args"]],
                        container=own_root.Container(self.user, tuple(sorted(volumes))))
-        command = [word.replace("$(POD_NAME)", "dp-worker-0").replace("$(POD_IP)", "127.0.0.1")
+        ready = self.coordinator["readinessProbe"]["exec"]["command"]
+        self.assertTrue(eventually(lambda: self.exec(*ready).returncode == 0), self.tree.console.read_text())
+        token = self.exec("/opt/dp/bin/dpctl", "token", "-o", "name").stdout.strip()
+        values = {"WORKER": "dp-worker-0", "POD_IP": "127.0.0.1", "DP_JOIN_TOKEN": token}
+        environment = {"PATH": "/usr/bin", **{each["name"]: each.get("value") or values[each["name"]]
+                                              for each in self.worker["env"]}}
+        command = [word.replace("$(WORKER)", "dp-worker-0").replace("$(POD_IP)", "127.0.0.1")
                    for word in [*self.worker["command"], *self.worker["args"]]]
-        [address] = [each["value"] for each in self.worker["env"] if each["name"] == "DP_COORDINATOR"]
         with open(self.tree.console, "ab") as console:
             worker = subprocess.Popen(self.tree.inside(*command, user=self.user), stderr=console,
-                                      stdout=console, env={"DP_COORDINATOR": address, "PATH": "/usr/bin"})
+                                      stdout=console, env=environment)
         self.addCleanup(worker.wait, 60)
         self.addCleanup(worker.terminate)
-        done = self.tree.run(
+        done = self.exec(
             "/opt/dp/bin/dpctl", "run", "--nproc-per-node", "2", "--", "sh", "-c",
-            "echo rank $RANK of $WORLD_SIZE; id -u; touch /tmp/x || exit; ! touch /opt/x", user=self.user, check=False)
+            "echo rank $RANK of $WORLD_SIZE; id -u; touch /tmp/x || exit; ! touch /opt/x")
         self.assertEqual(done.returncode, 0, done.stderr + self.tree.console.read_text())
         self.assertIn("rank 1 of 2", done.stdout)
         self.assertIn(f"] {self.user}", done.stdout)
         self.assertIn("cannot touch '/opt/x': Read-only file system", done.stdout + done.stderr)
+
+    def exec(self, *words):
+        """Runs a command as `kubectl exec` does in the coordinator's pod."""
+        return self.tree.run(*words, user=self.user, check=False, environment={
+            each["name"]: each["value"] for each in self.coordinator["env"]})
 
 
 if __name__ == "__main__":

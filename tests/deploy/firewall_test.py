@@ -62,10 +62,10 @@ class FirewalledCluster(Cluster):
         super().__init__()
 
     def start_coordinator(self, _):
-        return self.program(BIN / "dp-coordinator", "--insecure", "--listen",
+        return self.program(BIN / "dp-coordinator", "--listen",
                             f"{self.hosts.address(COORDINATOR)}:7070", "--data-dir",
                             self.dir / "coordinator", "--tcpstore-listen",
-                            f"{self.hosts.address(COORDINATOR)}:{TORCHRUN}",
+                            f"{self.hosts.address(COORDINATOR)}:{TORCHRUN}", "--tcpstore-insecure",
                             prefix=self.hosts.prefix(COORDINATOR))
 
     def serve(self, host, port):

@@ -26,6 +26,9 @@ PREFIX = re.search(r"^CMAKE_INSTALL_PREFIX:PATH=(.*)$", (BIN.parent / "CMakeCach
 
 
 RULES = "usr/local/etc/dp/dp.nft"
+JOIN = "/usr/local/etc/dp/join.env"
+ADMIN = "/var/lib/dp-coordinator/identity/admin"
+UNREACHABLE = 104  # a dpctl exit code
 
 
 def install(root):
@@ -62,14 +65,26 @@ def setUpModule():
         wanted.parent.mkdir(parents=True, exist_ok=True)
         wanted.symlink_to(f"/usr/local/lib/systemd/system/{unit}.service")
     ROOT.start()
+    join()
+
+
+def join():
+    """Joins the worker as the guide does, with a token that is removed afterwards."""
+    token = dpctl("token", "--uses", "1", "-o", "name").stdout.strip()
+    shell(f"umask 077; echo DP_JOIN_TOKEN={token} > {JOIN}; systemctl restart dp-worker")
+    if not eventually(serving):
+        raise AssertionError(f"the worker did not join:\n{shell('journalctl -u dp-worker')}")
+    shell(f"rm {JOIN}; systemctl restart dp-worker")
 
 
 def shown(unit, name):
     return ROOT.shown(unit, name)
 
 
-def dpctl(*words, check=True):
-    return ROOT.run("/usr/local/bin/dpctl", *words, check=check)
+def dpctl(*words, check=True, credentials=ADMIN):
+    """Runs dpctl as root, who may read the coordinator's credential of an administrator."""
+    return ROOT.run("/usr/local/bin/dpctl", *words, check=check,
+                    environment={"DP_CREDENTIALS": credentials})
 
 
 def worker_state():
@@ -141,6 +156,53 @@ class ServicesTest(unittest.TestCase):
             self.assertEqual(shell(f"stat -c '%U %a' /var/lib/{unit}"), f"{unit} 700")
             self.assertEqual(shell(f"ps -o user:32= -p {shown(unit, 'MainPID')}"), unit)
 
+    def test_the_worker_keeps_its_certificate_and_no_token(self):
+        self.assertEqual(shell("stat -c '%U %a' /var/lib/dp-worker/credential"), "dp-worker 700")
+        self.assertEqual(shell("stat -c %a /var/lib/dp-worker/credential/tls.key"), "600")
+        main = shown("dp-worker", "MainPID")
+        self.assertIn("DP_COORDINATOR=", shell(f"tr '\\0' '\\n' < /proc/{main}/environ"))
+        self.assertEqual(shell(f"grep -l dpj1 /proc/{main}/environ /proc/{main}/cmdline"), "")
+
+    def test_a_worker_without_a_certificate_waits_and_says_what_it_needs(self):
+        self.without_certificate()
+        ROOT.run("systemctl", "start", "dp-worker")
+        self.assertTrue(eventually(lambda: "event=coordinator_unreachable" in self.journal("dp-worker")))
+        self.assertIn("no other credential", self.journal("dp-worker"))
+        self.assertEqual(shown("dp-worker", "StatusText"), "waiting for the coordinator 127.0.0.1:7070")
+        ROOT.run("systemctl", "stop", "dp-worker")
+        self.assertEqual(shown("dp-worker", "Result"), "success")
+
+    def test_a_worker_that_waits_for_a_certificate_does_not_count_as_hung(self):
+        self.without_certificate()
+        self.change("dp-worker", "WatchdogSec=1s")
+        waiting = shown("dp-worker", "MainPID")
+        for _ in range(4):  # more often than the watchdog allows a hung one
+            alive = shown("dp-worker", "WatchdogTimestampMonotonic")
+            self.assertTrue(eventually(lambda: shown("dp-worker", "WatchdogTimestampMonotonic") != alive))
+        self.assertEqual(shown("dp-worker", "MainPID"), waiting)
+
+    def without_certificate(self):
+        """Stops the worker and takes its certificate away, for this test only."""
+        ROOT.run("bash", "-c", "systemctl stop dp-worker; mv /var/lib/dp-worker/credential /root/")
+        self.addCleanup(ROOT.run, "systemctl", "restart", "dp-worker")
+        self.addCleanup(shell, "mv /root/credential /var/lib/dp-worker/")
+
+    def test_the_journal_has_no_tokens(self):
+        self.assertIn("event=listening", self.journal("dp-coordinator"))
+        for unit in ("dp-coordinator", "dp-worker"):
+            self.assertNotIn("dpj1.", self.journal(unit))
+
+    def journal(self, unit):
+        return shell(f"journalctl -o cat -u {unit}")
+
+    def test_nobody_gets_in_without_a_credential_or_in_plain_text(self):
+        shell(f"mkdir -p /root/stranger; cp {ADMIN}/ca.crt /root/stranger/")  # knows whom to trust
+        stranger = dpctl("workers", check=False, credentials="/root/stranger")
+        self.assertEqual(stranger.returncode, 1)
+        self.assertIn("needs a credential", stranger.stderr)
+        plain = dpctl("--insecure", "--timeout", "1s", "workers", check=False)
+        self.assertEqual(plain.returncode, UNREACHABLE, plain.stdout + plain.stderr)
+
     def test_a_training_runs_under_the_hardening(self):
         job = json.dumps(train_job("/srv/data", name="train"))
         (ROOT.path / "srv/train.json").write_text(job)
@@ -150,11 +212,12 @@ class ServicesTest(unittest.TestCase):
 
     def test_ranks_can_neither_read_the_registry_nor_write_the_system(self):
         done = dpctl("run", "--", "sh", "-c", "ls /var/lib/dp-coordinator; touch /usr/local/bin/x; "
-                     "touch /etc/x; touch /root/x; id -un", check=False)
+                     "touch /etc/x; touch /root/x; ls -d /proc/1; id -un", check=False)
         text = done.stdout + done.stderr
         self.assertIn("dp-worker", done.stdout)
         for what in ("/var/lib/dp-coordinator", "/usr/local/bin/x", "/etc/x", "/root/x"):
             self.assertRegex(text, rf"'{what}'.*(denied|Read-only)")
+        self.assertRegex(text, "'/proc/1'.*No such file")  # root's processes are hidden
 
     def test_a_killed_coordinator_comes_back_with_its_jobs(self):
         dpctl("run", "--name", "before", "--", "true")
