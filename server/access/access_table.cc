@@ -68,14 +68,14 @@ AccessRow RowOf(Rpc rpc) {
     case Rpc::kWorkersWatchAssignment:
     case Rpc::kWorkersReportRank:
     case Rpc::kWorkersReportSlots:
-    // A daemon ends the drain under which it was restarted (dp-worker --undrain).
+    // A host that goes down empties its worker first, and ends the drain when it is back
+    // (dp-worker --undrain).
+    case Rpc::kWorkersDrain:
     case Rpc::kWorkersUndrain:
       return {.worker = kOwn};
-    case Rpc::kWorkersDrain:
-      return {};
     case Rpc::kWorkersList:
     case Rpc::kWorkersWatch:
-      return {.user = kAll, .viewer = kAll};
+      return {.user = kAll, .viewer = kAll, .worker = kAll};
   }
   DP_CHECK(false);
   return {};

@@ -73,7 +73,9 @@ class AccessService final : public v1::Access::CallbackService {
     const Admission admission = gate_.Admit(
         *context, request->token().empty() ? Rpc::kAccessCreateToken : Rpc::kAccessEnroll);
     const auto use = Joining(*request);
-    if (!use.ok()) return Refuse(admission, context, admission.Refused(use.status()));
+    if (!use.ok()) {
+      return Ask(admission, context, [=](const View&) { return admission.Refused(use.status()); });
+    }
     return Apply(
         admission.NotesRejections(), context, *use,
         [=, this](const core::Outcome& outcome, const View& view) {

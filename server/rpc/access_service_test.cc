@@ -294,6 +294,15 @@ TEST_F(AccessServiceTest, AWrongTokenIsARefusal) {
   EXPECT_THAT(listed->refusals(1).reason(), HasSubstr("1 use"));
 }
 
+TEST_F(AccessServiceTest, ACallerWhoMayNotEnrollLearnsNothingAboutTheRequest) {
+  EXPECT_EQ(Enroll(*As(kAnn), "", "no name").status.error_code(), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Enroll(*admin_, "", "no name").status.error_code(), StatusCode::INVALID_ARGUMENT);
+  const auto listed = admin_->Call(admin_->access(), &v1::Access::Stub::ListRefusals, {});
+  ASSERT_EQ(listed->refusals_size(), 2);
+  EXPECT_EQ(listed->refusals(0).caller(), "user ann");
+  EXPECT_EQ(listed->refusals(1).caller(), "admin root");
+}
+
 class ForeignCertificateTest : public AccessServiceTest {
  protected:
   ForeignCertificateTest() { other_authorities_ = foreign_.certificate().ToPem(); }
@@ -342,7 +351,7 @@ TEST_F(InsecureAccessTest, NobodyGetsCertificatesOrTokensInPlainText) {
   for (const char* with : {"", "dpj1.a.b"}) {
     enroll.set_token(with);
     const auto enrolled = client_->Call(client_->access(), &v1::Access::Stub::Enroll, enroll);
-    EXPECT_EQ(enrolled.status.error_code(), StatusCode::FAILED_PRECONDITION);
+    EXPECT_EQ(enrolled.status.error_code(), StatusCode::PERMISSION_DENIED);
   }
   v1::CreateTokenRequest token;
   token.set_role("worker");

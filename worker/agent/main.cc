@@ -199,7 +199,8 @@ absl::Status Serve(const WorkerFlags& flags, NotifySocket& notify) {
   // The daemon is healthy while its coordinator is away: it waits, and reports that it waits.
   notify.Ready("waiting for the coordinator " + flags.coordinator);
   const auto credential_dir =
-      OpenCredential(flags.coordinator, state_dir.path(), IdentityOf(flags), joining);
+      OpenCredential(flags.coordinator, state_dir.path(), IdentityOf(flags), joining,
+                     [&notify] { notify.Alive(Clock::Steady().Now()); });
   if (absl::IsCancelled(credential_dir.status())) return absl::OkStatus();
   DP_RETURN_IF_ERROR(credential_dir.status());
   DP_ASSIGN_OR_RETURN(const client::Credentials credentials, CredentialsIn(*credential_dir));

@@ -64,9 +64,11 @@ bool Usable(const std::string& dir, const std::string& coordinator, const Identi
 
 // Waits for the coordinator as long as it takes.
 template <typename Attempt>
-absl::StatusOr<Credential> Patiently(client::Pause& pause, Attempt attempt) {
+absl::StatusOr<Credential> Patiently(client::Pause& pause, const std::function<void()>& alive,
+                                     Attempt attempt) {
   RepeatedReason waits("coordinator_unreachable"), taken("name_taken");
   const auto logged = [&](absl::Duration in) -> absl::StatusOr<Credential> {
+    alive();
     auto result = attempt(std::min(in, kAttempt));
     if (result.ok()) return result;
     // The daemon that had the name may be dead, and its lease then ends.
@@ -81,27 +83,30 @@ absl::StatusOr<Credential> Patiently(client::Pause& pause, Attempt attempt) {
 
 // A coordinator on this host that is yet to start will leave its credential.
 absl::StatusOr<std::string> AwaitCredentialDir(const std::string& coordinator,
-                                               const std::string& given, client::Pause& pause) {
+                                               const std::string& given, client::Pause& pause,
+                                               const std::function<void()>& alive) {
   RepeatedReason waits("coordinator_unreachable");
   while (true) {
     auto dir = client::FindCredentialDir(coordinator, given);
     if (!absl::IsUnavailable(dir.status())) return dir;
     waits.Failed(dir.status());
+    alive();
     if (!pause.For(kLookForCredentialEvery)) return absl::CancelledError("shut down");
   }
 }
 
 absl::StatusOr<Credential> Enrol(const std::string& coordinator, const IdentityFlags& flags,
-                                 const std::string& administrator, client::Pause& pause) {
+                                 const std::string& administrator, client::Pause& pause,
+                                 const std::function<void()>& alive) {
   if (!flags.join.empty()) {
-    return Patiently(pause, [&](absl::Duration in) {
+    return Patiently(pause, alive, [&](absl::Duration in) {
       return client::EnrolByToken(coordinator, flags.join, flags.applicant, in);
     });
   }
   DP_ASSIGN_OR_RETURN(const client::Credentials credentials,
                       client::Credentials::FromDir(administrator));
   client::Connection connection(coordinator, credentials);
-  return Patiently(pause, [&](absl::Duration in) {
+  return Patiently(pause, alive, [&](absl::Duration in) {
     return client::EnrolByAdministrator(connection, flags.applicant, in);
   });
 }
@@ -110,18 +115,20 @@ absl::StatusOr<Credential> Enrol(const std::string& coordinator, const IdentityF
 
 absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
                                            const std::string& state_dir, const IdentityFlags& flags,
-                                           client::Pause& pause) {
+                                           client::Pause& pause,
+                                           const std::function<void()>& alive) {
   if (flags.credentials.insecure) return std::string();
   const std::string own = OwnDir(state_dir);
   if (Usable(own, coordinator, flags)) return own;
   std::string given;
   if (flags.join.empty()) {
-    DP_ASSIGN_OR_RETURN(given, AwaitCredentialDir(coordinator, flags.credentials.dir, pause));
+    DP_ASSIGN_OR_RETURN(given,
+                        AwaitCredentialDir(coordinator, flags.credentials.dir, pause, alive));
     DP_ASSIGN_OR_RETURN(const Credential credential, security::ReadCredential(given));
     const auto identity = IdentityIn(credential);
     if (identity.ok() && identity->role == Role::kWorker) return given;
   }
-  DP_ASSIGN_OR_RETURN(const Credential enrolled, Enrol(coordinator, flags, given, pause));
+  DP_ASSIGN_OR_RETURN(const Credential enrolled, Enrol(coordinator, flags, given, pause, alive));
   DP_RETURN_IF_ERROR(security::WriteCredential(own, enrolled));
   return own;
 }

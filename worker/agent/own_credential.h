@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -23,13 +24,13 @@ struct IdentityFlags {
 // token; a credential that was named, or is the user's own. If that last one is a worker's, as one
 // from Kubernetes or a corporate authority, the daemon uses it as it is. If it is a person's, that
 // person joins the worker. Blocks while the coordinator cannot be reached.
-// `pause` ends the waiting. Returns the directory of the credential; empty: calls in plain text.
-// Errors: Unauthenticated there is no credential, or the coordinator refuses it.
-// PermissionDenied the person may not join workers, or a file cannot be used. Cancelled the pause
-// was stopped.
-absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
-                                           const std::string& state_dir, const IdentityFlags& flags,
-                                           client::Pause& pause);
+// `pause` ends the waiting, and `alive` is called during it. Returns the directory of the
+// credential; empty: calls in plain text. Errors: Unauthenticated there is no credential, or the
+// coordinator refuses it. PermissionDenied the person may not join workers, or a file cannot be
+// used. Cancelled the pause was stopped.
+absl::StatusOr<std::string> OpenCredential(
+    const std::string& coordinator, const std::string& state_dir, const IdentityFlags& flags,
+    client::Pause& pause, const std::function<void()>& alive = [] {});
 
 // The name that the certificate in the directory gives the worker. Errors: FailedPrecondition it is
 // no worker's.

@@ -72,8 +72,7 @@ class Processes final : public LocalCluster {
       DP_RETURN_IF_ERROR(StartOne("dp-worker", name,
                                   {"--coordinator", address_, "--name", name, "--slots",
                                    absl::StrCat(options.slots), "--state-dir", scratch_.Of(name),
-                                   "--credentials", credential_dir(),
-                                   "--pass-all-env"})
+                                   "--credentials", credential_dir(), "--pass-all-env"})
                              .status());
     }
     return absl::OkStatus();

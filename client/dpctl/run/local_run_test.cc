@@ -12,7 +12,7 @@ class LocalProgramTest : public DpctlTest {
   class Nowhere final : public LocalCluster {
    public:
     std::string address() const override { return "local:1"; }
-  std::string credential_dir() const override { return "local"; }
+    std::string credential_dir() const override { return "local"; }
     void EndAtOnce() override {}
     std::shared_ptr<void> Watch(std::function<void(const std::string&)>) override {
       return nullptr;
