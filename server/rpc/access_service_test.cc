@@ -5,6 +5,7 @@
 
 #include "base/security/certificate.h"
 #include "base/security/testing/foreign_certificate.h"
+#include "base/security/token.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/convert/time.h"
@@ -348,14 +349,16 @@ class InsecureAccessTest : public ServicesFixture {};
 TEST_F(InsecureAccessTest, NobodyGetsCertificatesOrTokensInPlainText) {
   v1::EnrollRequest enroll;
   enroll.set_name("w");
-  for (const char* with : {"", "dpj1.a.b"}) {
+  const std::string token = security::TokenKey::Make().JoinToken(
+      {.expires_at = absl::Now() + absl::Hours(1), .fingerprint = std::string(64, 'a')});
+  for (const std::string& with : {std::string(), token}) {
     enroll.set_token(with);
     const auto enrolled = client_->Call(client_->access(), &v1::Access::Stub::Enroll, enroll);
     EXPECT_EQ(enrolled.status.error_code(), StatusCode::PERMISSION_DENIED);
   }
-  v1::CreateTokenRequest token;
-  token.set_role("worker");
-  const auto made = client_->Call(client_->access(), &v1::Access::Stub::CreateToken, token);
+  v1::CreateTokenRequest create;
+  create.set_role("worker");
+  const auto made = client_->Call(client_->access(), &v1::Access::Stub::CreateToken, create);
   EXPECT_THAT(made.status.error_message(), HasSubstr("in plain text nobody proves"));
   const auto who = client_->Call(client_->access(), &v1::Access::Stub::WhoAmI, {});
   EXPECT_EQ(who->role(), "insecure");

@@ -87,7 +87,7 @@ TEST_F(OwnCredentialTest, AnExpiredOrDamagedCertificateIsReplaced) {
   Credential damaged = Worker("w");
   damaged.chain = "damaged";
   for (const Credential& left : {Worker("w", absl::Now() - absl::Hours(48)), damaged,
-                                 coordinator_.CredentialOf({Role::kUser, "ann"})}) {
+                                 coordinator_.CredentialOf({Role::kUser, "w"})}) {
     Leave(left);
     EXPECT_EQ(*Open(Joining("w")), own_);
     EXPECT_EQ(*WorkerNameIn(own_), "w");
@@ -145,7 +145,9 @@ TEST_F(OwnCredentialTest, ARefusalEndsTheAttempts) {
 }
 
 TEST_F(OwnCredentialTest, InPlainTextNoCredentialIsNeeded) {
-  EXPECT_EQ(*Open({.credentials = {.insecure = true}}), "");
+  IdentityFlags flags = Showing(coordinator_.CredentialOf({Role::kAdmin, "root"}));
+  flags.credentials.insecure = true;
+  EXPECT_EQ(*Open(flags), "");
   EXPECT_THAT(coordinator_.heard(), IsEmpty());
 }
 
