@@ -35,4 +35,9 @@ std::string SocketEnd(const in6_addr& address, uint16_t port) {
   return absl::StrCat("[", inet_ntop(AF_INET6, &address, text, sizeof(text)), "]:", port);
 }
 
+std::string SocketHost(const sockaddr_storage& address) {
+  const std::string end = SocketEnd(address);
+  return end.substr(0, end.rfind(':'));
+}
+
 }  // namespace dp

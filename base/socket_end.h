@@ -17,5 +17,7 @@ std::string SocketEnd(const sockaddr_storage& address);
 // `port` in host byte order.
 std::string SocketEnd(const in_addr& address, uint16_t port);
 std::string SocketEnd(const in6_addr& address, uint16_t port);
+// The same text without the port: "10.0.0.2", "[fd00::1]".
+std::string SocketHost(const sockaddr_storage& address);
 
 }  // namespace dp

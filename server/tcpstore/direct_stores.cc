@@ -3,12 +3,15 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/program/log.h"
 #include "base/random.h"
 #include "server/tcpstore/driver_store_link.h"
 #include "store/relay/store_relay.h"
+#include "store/wire/allowed_hosts.h"
 #include "store/wire/server.h"
 
 namespace dp::server {
@@ -22,16 +25,18 @@ constexpr absl::Duration kAskAgain = absl::Seconds(1);
 }  // namespace
 
 struct DirectStores::Endpoint {
-  std::unique_ptr<DriverStoreLink> link;
-  std::unique_ptr<StoreRelay> relay;
-  std::unique_ptr<wire::Server> server;  // last: it uses the relay. Null: not served yet
-  bool warned = false;                   // that it is not served
+  wire::AllowedHosts hosts;
+  std::unique_ptr<DriverStoreLink> link = nullptr;
+  std::unique_ptr<StoreRelay> relay = nullptr;
+  bool warned = false;                             // that it is not served
+  std::unique_ptr<wire::Server> server = nullptr;  // last: it uses the others. Null: not served yet
 };
 
 struct DirectStores::News {
   std::vector<Wanted> wanted;
-  std::map<int, FileDescriptor> listeners;  // by port; those that were kept
-  bool refused = false;                     // `wanted` is unknown: the driver has too many waits
+  std::map<Wanted, std::vector<std::string>> hosts;  // of those that are new
+  std::map<int, FileDescriptor> listeners;           // by port; those that were kept
+  bool refused = false;  // `wanted` is unknown: the driver has too many waits
 };
 
 // Shared by the driver's thread and this one; outlives a question that is asked late.
@@ -51,6 +56,21 @@ struct DirectStores::Outlook {
     }
     direct = std::move(now);
     return wanted;
+  }
+  // A job of thousands of ranks is walked once only, when its generation is new.
+  static std::map<Wanted, std::vector<std::string>> HostsOfNew(const std::vector<Wanted>& wanted,
+                                                               const std::vector<Wanted>& known,
+                                                               const View& view) {
+    std::map<Wanted, std::vector<std::string>> hosts;
+    for (const Wanted& each : wanted) {
+      if (std::find(known.begin(), known.end(), each) != known.end()) continue;
+      std::set<std::string> addresses;
+      for (const core::Rank& rank : view.coordinator.job(each.job)->ranks) {
+        addresses.insert(rank.address);
+      }
+      hosts[each].assign(addresses.begin(), addresses.end());
+    }
+    return hosts;
   }
   // The list holds every job that was placed by now, so the other ports are dropped.
   static std::map<int, FileDescriptor> TakeKept(const std::vector<Wanted>& wanted,
@@ -115,6 +135,7 @@ bool DirectStores::AskForOtherThan(std::vector<Wanted> known) {
     News news{.refused = wake == Waiters::Wake::kRefused};
     if (!news.refused) news.wanted = outlook->Look(view);
     const bool tell = news.wanted != known || wake != Waiters::Wake::kChanged;
+    if (tell && !news.refused) news.hosts = Outlook::HostsOfNew(news.wanted, known, view);
     if (tell && !news.refused) news.listeners = Outlook::TakeKept(news.wanted, ports);
     if (tell) (void)outlook->inbox.TryPush(news);  // rejected only during shutdown
     return tell;
@@ -135,13 +156,14 @@ void DirectStores::Serve(News news) {
   for (const Wanted& each : news.wanted) {
     const auto [it, is_new] = endpoints_.try_emplace(each);
     if (!is_new) continue;
-    it->second = Open(each);
+    it->second = Open(each, news.hosts[each]);
     Listen(each, std::move(news.listeners[each.port]), *it->second);
   }
 }
 
-std::unique_ptr<DirectStores::Endpoint> DirectStores::Open(const Wanted& wanted) {
-  auto endpoint = std::make_unique<Endpoint>();
+std::unique_ptr<DirectStores::Endpoint> DirectStores::Open(const Wanted& wanted,
+                                                           const std::vector<std::string>& hosts) {
+  auto endpoint = std::make_unique<Endpoint>(Endpoint{.hosts = wire::AllowedHosts(hosts)});
   endpoint->link = std::make_unique<DriverStoreLink>(
       driver_, callers_,
       DriverStoreLink::Options{.job = wanted.job,
@@ -154,10 +176,12 @@ std::unique_ptr<DirectStores::Endpoint> DirectStores::Open(const Wanted& wanted)
 
 void DirectStores::Listen(const Wanted& wanted, FileDescriptor listener, Endpoint& endpoint) {
   if (endpoint.server != nullptr) return;
-  const wire::ServerOptions at{.host = ports_.address(),
-                               .port = static_cast<uint16_t>(wanted.port),
-                               .requests = {.limits = limits_},
-                               .memory = &memory_};
+  const wire::ServerOptions at{
+      .host = ports_.address(),
+      .port = static_cast<uint16_t>(wanted.port),
+      .requests = {.limits = limits_},
+      .memory = &memory_,
+      .admit = [&hosts = endpoint.hosts](int socket) { return hosts.Check(socket); }};
   auto server = listener.valid() ? wire::Server::StartOn(std::move(listener), *endpoint.relay, at)
                                  : wire::Server::Start(*endpoint.relay, at);
   const std::string address = absl::StrCat(at.host, ":", wanted.port);

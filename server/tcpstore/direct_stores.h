@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,9 +23,10 @@ namespace dp::server {
 
 // Serves the TCPStores of jobs with `store: direct`. Each store listens on its generation's port,
 // from its placement until its last rank has gone (docs/tcpstore.md). One thread follows the list
-// of jobs. DirectPorts keeps a port from its choice on. If another program has the port all the
-// same, as after a restart of the coordinator, the thread retries as long as the generation exists.
-// The driver, the ports, the callers and the memory outlive this object.
+// of jobs. A store serves only the hosts of its generation's workers. DirectPorts keeps a port from
+// its choice on. If another program has the port all the same, as after a restart of the
+// coordinator, the thread retries as long as the generation exists. The driver, the ports, the
+// callers and the memory outlive this object.
 class DirectStores {
  public:
   // `limits` are those of the jobs' stores; `memory` bounds what their clients send.
@@ -53,7 +55,8 @@ class DirectStores {
   // driver has no room for the question.
   bool AskForOtherThan(std::vector<Wanted> known);
   void Serve(News news);
-  std::unique_ptr<Endpoint> Open(const Wanted& wanted);
+  // `hosts`: the addresses of the workers with the generation's ranks.
+  std::unique_ptr<Endpoint> Open(const Wanted& wanted, const std::vector<std::string>& hosts);
   // Listens on the socket, or on a new one if the socket is not valid.
   void Listen(const Wanted& wanted, FileDescriptor listener, Endpoint& endpoint);
   bool some_wait() const;

@@ -22,8 +22,10 @@ constexpr absl::Duration kPatience = absl::Seconds(30);
 // A driver with a worker, and ports for stores that the coordinator will serve.
 class DirectStoresTest : public ::testing::Test {
  protected:
-  explicit DirectStoresTest(absl::Duration try_again = absl::Milliseconds(1))
-      : try_again_(try_again) {}
+  // The worker registers with the address.
+  explicit DirectStoresTest(absl::Duration try_again = absl::Milliseconds(1),
+                            std::string address = "127.0.0.1")
+      : try_again_(try_again), address_(std::move(address)) {}
   void SetUp() override {
     Driver::Options options{.lease = absl::Minutes(10)};
     options.placement.ports.first = first_port_;
@@ -36,7 +38,7 @@ class DirectStoresTest : public ::testing::Test {
     driver_ = *std::move(driver);
     stores_ = std::make_unique<DirectStores>(*driver_, ports_, callers_, KeyValueLimits(), memory_,
                                              try_again_);
-    Submit(core::RegisterWorker{"w", "host", "127.0.0.1", Incarnation(1), 2});
+    Submit(core::RegisterWorker{"w", "host", address_, Incarnation(1), 2});
   }
   void TearDown() override {
     driver_->Stop();
@@ -78,6 +80,7 @@ class DirectStoresTest : public ::testing::Test {
   }
 
   const absl::Duration try_again_;
+  const std::string address_;
   const int first_port_ = *wire::PortOf(wire::Listen("127.0.0.1", 0)->get());
   int not_kept_ = 0;
   MemoryJournal journal_;
@@ -96,6 +99,16 @@ class DirectStoresAtOnceTest : public DirectStoresTest {
 
 TEST_F(DirectStoresAtOnceTest, TheStoreOfAJobThatWasPlacedIsServedAtThePortThatWasKept) {
   EXPECT_EQ(Use(SubmitJob("r")), absl::OkStatus());
+}
+
+// An address for documentation, so no connection comes from it.
+class DirectStoresElsewhereTest : public DirectStoresTest {
+ protected:
+  DirectStoresElsewhereTest() : DirectStoresTest(absl::Hours(1), "192.0.2.1") {}
+};
+
+TEST_F(DirectStoresElsewhereTest, AHostWithoutRanksOfTheJobIsNotServed) {
+  EXPECT_EQ(Use(SubmitJob("r")).code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(DirectStoresTest, TheStoreOfAGenerationThatIsOverIsClosed) {

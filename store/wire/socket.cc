@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -107,6 +108,15 @@ absl::StatusOr<sockaddr_storage> AddressOf(NameCall call, const char* name, int 
   return address;
 }
 
+bool IsLoopback(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return (ntohl(v4.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+  }
+  const in6_addr& v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  return IN6_IS_ADDR_V4MAPPED(&v6) ? v6.s6_addr[12] == IN_LOOPBACKNET : IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
 uint16_t PortIn(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET6)
     return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
@@ -151,9 +161,33 @@ absl::StatusOr<std::string> EndOf(int socket) {
 }
 
 absl::StatusOr<std::string> PeerOf(int socket) {
-  DP_ASSIGN_OR_RETURN(const sockaddr_storage address,
-                      AddressOf(getpeername, "getpeername", socket));
+  DP_ASSIGN_OR_RETURN(const sockaddr_storage address, PeerAddressOf(socket));
   return SocketEnd(address);
+}
+
+absl::StatusOr<sockaddr_storage> PeerAddressOf(int socket) {
+  return AddressOf(getpeername, "getpeername", socket);
+}
+
+absl::StatusOr<std::vector<sockaddr_storage>> AddressesOf(const std::string& host) {
+  DP_ASSIGN_OR_RETURN(const Addresses found, Resolve(host, 0, 0));
+  std::vector<sockaddr_storage> addresses;
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+    std::memcpy(&addresses.emplace_back(), each->ai_addr, each->ai_addrlen);
+  }
+  return addresses;
+}
+
+// The route to an address of this host begins at that address. Connecting a datagram socket only
+// chooses the route.
+bool IsOfThisHost(const sockaddr_storage& address) {
+  if (IsLoopback(address)) return true;
+  const FileDescriptor route(socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (connect(route.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return false;
+  }
+  const auto from = AddressOf(getsockname, "getsockname", route.get());
+  return from.ok() && SocketHost(*from) == SocketHost(address);
 }
 
 absl::StatusOr<FileDescriptor> Connect(const std::string& host, uint16_t port,

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +33,14 @@ absl::StatusOr<uint16_t> PortOf(int socket);
 // Errors: Unavailable not connected.
 absl::StatusOr<std::string> EndOf(int socket);
 absl::StatusOr<std::string> PeerOf(int socket);
+// The other end as an address. Errors: as for PeerOf.
+absl::StatusOr<sockaddr_storage> PeerAddressOf(int socket);
+
+// All addresses of `host`, a numeric address or a name; their ports are 0. Resolving a name may
+// take seconds. Errors: InvalidArgument no such host.
+absl::StatusOr<std::vector<sockaddr_storage>> AddressesOf(const std::string& host);
+// True if the address is one of this host's own. Sends nothing.
+bool IsOfThisHost(const sockaddr_storage& address);
 
 // Connects to the first address of `host`:`port` that accepts, IPv6 first, with `timeout` for each.
 // Errors: InvalidArgument no such host; Unavailable refused; DeadlineExceeded; others of the

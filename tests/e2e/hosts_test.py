@@ -1,11 +1,14 @@
 """The main job across two hosts with their own addresses and names."""
 
 import json
+import subprocess
+import sys
 import unittest
 
 from kit import hosts as test_hosts
-from kit.cluster import BIN, Cluster, alive, eventually
+from kit.cluster import TIMEOUT_S, Cluster, alive, eventually
 from kit.idx_data import train_job, write_idx
+from kit.wire_client import WIRE_CLIENT, wire_job
 
 REASON = test_hosts.why_not()
 
@@ -69,6 +72,56 @@ class HostsTest(unittest.TestCase):
             self.assertEqual(cluster.describe(job)["generation"], 2)
 
 
+PORT = 29500  # nobody else is on the hosts
+# Sets a key of the store at argv[1], port argv[2].
+SET_KEY = """
+import sys
+sys.path.insert(0, sys.argv[3])
+from wire_client import WireClient
+try:
+    client = WireClient(sys.argv[1], sys.argv[2])
+except ConnectionError:  # closed or reset, by timing
+    sys.exit("refused")
+client.set("go", "now")
+client.get("go")
+"""
+
+
+@unittest.skipIf(REASON, REASON)
+class StoresTest(unittest.TestCase):
+    """A job with ranks on hosts 1 and 2. The coordinator is on host 0, and a stranger on host 3."""
+
+    def serve(self, store, server, **options):
+        self.hosts = self.enterContext(test_hosts.Hosts(4))
+        cluster = self.enterContext(OnHosts(self.hosts, store_ports=f"{PORT}-{PORT}", **options))
+        workers = [cluster.worker(slots=1, name=f"worker-{number}", prefix=self.hosts.prefix(number))
+                   for number in (1, 2)]
+        job = cluster.submit(wire_job("hold", ranks=2, store=store))
+        cluster.follow_until_each(job, "holding", ranks=2)
+        self.at = (self.hosts.address(server), PORT)
+        self.assertEqual(self.set_key(3).stderr, "refused\n")
+        served = self.set_key(2)
+        self.assertEqual(served.returncode, 0, served.stderr)
+        self.assertEqual(cluster.wait(job), 0)
+        return "".join(program.log() for program in [cluster.coordinator, *workers])
+
+    def set_key(self, host):
+        return subprocess.run([*self.hosts.prefix(host), sys.executable, "-c", SET_KEY, *map(str, self.at),
+                               WIRE_CLIENT.parent], capture_output=True, text=True, timeout=TIMEOUT_S)
+
+    def assert_names_the_stranger(self, log):
+        told = [line for line in log.splitlines() if "event=tcpstore_client_refused" in line]
+        self.assertEqual(len(told), 1, log)
+        self.assertIn(f"a process at {self.hosts.address(3)} has connected, which is no host of the job", told[0])
+
+    def test_rank_0s_host_serves_only_hosts_of_the_job(self):
+        self.assert_names_the_stranger(self.serve("rank0", server=1))
+
+    def test_the_coordinator_serves_only_hosts_of_the_job(self):
+        log = self.serve("direct", server=0, tcpstore_listen="10.77.0.1:0", tcpstore_insecure="true")
+        self.assert_names_the_stranger(log)
+
+
 def ready_workers(cluster):
     listed = json.loads(cluster.dpctl("workers", "-o", "json", check=0).stdout)["items"]
     return [worker["name"] for worker in listed if worker["state"] == "READY"]
@@ -77,15 +130,13 @@ def ready_workers(cluster):
 class OnHosts(Cluster):
     """A cluster whose coordinator runs on host 0; dpctl runs there too."""
 
-    def __init__(self, hosts):
+    def __init__(self, hosts, **options):
         self.hosts = hosts
-        super().__init__()
+        super().__init__(**options)
 
     def start_coordinator(self, listen):
         address = f"{self.hosts.address(0)}:{listen.split(':')[-1]}"
-        return self.program(BIN / "dp-coordinator", "--insecure", "--listen", address,
-                            "--data-dir", self.dir / "coordinator",
-                            prefix=self.hosts.prefix(0))
+        return super().start_coordinator(address, prefix=self.hosts.prefix(0))
 
     def dpctl_command(self):
         return [*self.hosts.prefix(0), *super().dpctl_command()]

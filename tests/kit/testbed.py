@@ -104,7 +104,7 @@ class TestbedOnHosts(Testbed):
         address = f"{self.hosts.address(0)}:{listen.split(':')[-1]}"
         options = [f"--{name.replace('_', '-')}={value}"
                    for name, value in self._coordinator_options.items()]
-        return self.program(BIN / "dp-coordinator", "--insecure", "--listen", address, *options,
+        return self.program(BIN / "dp-coordinator", "--listen", address, *options,
                             "--data-dir", self.dir / "coordinator", prefix=self.hosts.prefix(0))
 
     def dpctl_command(self):

@@ -51,24 +51,6 @@ absl::StatusOr<sockaddr_storage> AddressBy(EndOf* end_of, int socket) {
   return wire::ErrnoStatus("address of a connection");
 }
 
-bool IsLoopback(const TableEnd& end) {
-  if (end.family == AF_INET) return (ntohl(end.address[0]) >> 24) == IN_LOOPBACKNET;
-  return std::memcmp(end.address.data(), &in6addr_loopback, sizeof(in6addr_loopback)) == 0;
-}
-
-// The route to an address of this host begins at that address. Connecting a datagram socket only
-// chooses the route.
-bool IsOfThisHost(const sockaddr_storage& address) {
-  const TableEnd end = ToTableEnd(address);
-  if (IsLoopback(end)) return true;
-  const FileDescriptor route(socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (connect(route.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return false;
-  }
-  const auto begin = AddressBy(getsockname, route.get());
-  return begin.ok() && ToTableEnd(*begin).address == end.address;
-}
-
 struct Question {
   nlmsghdr header{};
   inet_diag_req_v2 request{};
@@ -124,7 +106,7 @@ absl::StatusOr<uid_t> OwnerOfPeer(int socket) {
   DP_ASSIGN_OR_RETURN(const sockaddr_storage there, AddressBy(getpeername, socket));
   const absl::StatusOr<uid_t> owner = OwnerOf(ToTableEnd(there), ToTableEnd(here));
   if (!absl::IsNotFound(owner.status())) return owner;
-  if (!IsOfThisHost(there)) return absl::NotFoundError("the other end is on another host");
+  if (!wire::IsOfThisHost(there)) return absl::NotFoundError("the other end is on another host");
   return absl::UnavailableError("a process has connected and closed its end");
 }
 

@@ -12,6 +12,7 @@
 #include "client/grpc_store_link.h"
 #include "store/key_values.h"
 #include "store/relay/store_relay.h"
+#include "store/wire/allowed_hosts.h"
 #include "store/wire/server.h"
 #include "worker/agent/stores/peer_owner.h"
 
@@ -65,6 +66,12 @@ std::optional<StoreEndpoint> Elsewhere(const v1::AssignedRank& rank, const Store
   return StoreEndpoint{rank.hosts(0).address(), rank.store_port(), true};
 }
 
+std::vector<std::string> AddressesOf(const v1::AssignedRank& rank) {
+  std::vector<std::string> addresses;
+  for (const v1::HostRanks& host : rank.hosts()) addresses.push_back(host.address());
+  return addresses;
+}
+
 absl::Status WithRemedy(const v1::AssignedRank& rank, const std::string& host,
                         const absl::Status& status) {
   return absl::Status(
@@ -79,6 +86,7 @@ absl::Status WithRemedy(const v1::AssignedRank& rank, const std::string& host,
 struct StoreEndpoints::Endpoint {
   StoreEndpoint at;
   bool for_other_hosts = false;
+  std::optional<wire::AllowedHosts> hosts;  // if it is for other hosts
   std::unique_ptr<client::GrpcStoreLink> link;
   std::unique_ptr<StoreRelay> relay;
   std::unique_ptr<wire::Server> server;  // last: it uses the relay
@@ -142,6 +150,7 @@ std::unique_ptr<StoreEndpoints::Endpoint> StoreEndpoints::MakeRelay(const v1::As
   const Generation generation(rank.generation());
   auto endpoint = std::make_unique<Endpoint>();
   endpoint->for_other_hosts = rank.spec().command().store() == "rank0" && rank.hosts_size() > 1;
+  if (endpoint->for_other_hosts) endpoint->hosts.emplace(AddressesOf(rank));
   client::GrpcStoreLink::Options link{.job = job,
                                       .generation = generation,
                                       .incarnation = NextRandom(random_state_) | 1,
@@ -161,10 +170,10 @@ std::function<absl::Status(int)> StoreEndpoints::AdmissionTo(const Endpoint& end
     Log(Severity::kWarning, "store_clients_unchecked", {{"reason", shown.ToString()}});
     return nullptr;
   }
-  return [for_other_hosts = endpoint.for_other_hosts](int socket) -> absl::Status {
+  return [hosts = endpoint.hosts](int socket) mutable -> absl::Status {
     const absl::StatusOr<uid_t> owner = OwnerOfPeer(socket);
     if (owner.ok()) return CheckOwner(*owner);
-    if (absl::IsNotFound(owner.status()) && for_other_hosts) return absl::OkStatus();
+    if (absl::IsNotFound(owner.status()) && hosts.has_value()) return hosts->Check(socket);
     return owner.status();
   };
 }
