@@ -1,7 +1,6 @@
 """The TCPStore of command jobs, tested by a wire-protocol client: each way to serve it, and
 killed coordinators."""
 
-import contextlib
 import os
 import re
 import resource
@@ -12,9 +11,29 @@ import unittest
 
 from kit.cluster import TIMEOUT_S, Cluster, eventually, free_ports
 from kit.rank_lines import lines_of
-from kit.wire_client import WIRE_CLIENT, WireClient, wire_job
+from kit.wire_client import WIRE_CLIENT, wire_job
 
 NOBODY = 65534
+# Says whether the store at port argv[1] serves this process, as user argv[2]. Such a user may be
+# unable to read Python's modules.
+CONNECT = f"""
+import encodings.idna, os, sys
+sys.path.insert(0, {str(WIRE_CLIENT.parent)!r})
+from wire_client import WireClient
+if len(sys.argv) > 2:
+    os.setuid(int(sys.argv[2]))
+try:
+    WireClient("127.0.0.1", sys.argv[1]).check("a key that nobody has set")
+    print("served")
+except ConnectionError:  # closed or reset, by timing
+    print("refused")
+"""
+
+
+def run_python(program, *arguments):
+    """Returns its output."""
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S)
+    return done.stdout + done.stderr
 
 
 class StoreTest(unittest.TestCase):
@@ -157,19 +176,38 @@ class RelayTest(StoreTest):
         self.assertEqual(self.cluster.wait(job), 103)
         self.assertEqual(self.texts(job), 2 * ["holding"])
 
+    def port_held(self):
+        """The relay's port of a new job whose rank waits."""
+        job = self.cluster.submit(wire_job("hold", ranks=1))
+        self.addCleanup(self.cluster.dpctl, "cancel", job)
+        self.cluster.follow_until(job, "holding")
+        (port,) = re.findall(r"event=store_served .*:(\d+)", self.logs_of_workers())
+        return port
+
+    def logs_of_workers(self):
+        return "".join(worker.log() for worker in self.workers)
+
     @unittest.skipIf(os.geteuid() != 0, "needs root, to act as another user")
     def test_a_process_of_another_user_is_not_served(self):
-        job = self.cluster.submit(wire_job("hold", ranks=1))
-        self.cluster.follow_until(job, "holding")
-        (port,) = re.findall(r"event=store_served .*:(\d+)", "".join(worker.log() for worker in self.workers))
-        asks = (f"import encodings.idna, os, socket, sys; os.setuid({NOBODY}); "
-                "print(socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(1))")
-        done = subprocess.run([sys.executable, "-c", asks, port], capture_output=True, text=True, timeout=TIMEOUT_S)
-        self.assertTrue(done.stdout == "b''\n" or "ConnectionResetError" in done.stderr, done)
-        self.assertTrue(any(f"a process of user {NOBODY} has connected" in worker.log() for worker in self.workers))
-        with contextlib.closing(WireClient("127.0.0.1", port)) as own:
-            self.assertFalse(own.check("a key that nobody has set"))
-        self.cluster.dpctl("cancel", job, check=0)
+        self.assertEqual(run_python(CONNECT, self.port_held(), str(NOBODY)), "refused\n")
+        self.assertIn(f"a process of user {NOBODY} has connected", self.logs_of_workers())
+
+    def test_a_process_that_no_rank_has_started_is_not_served(self):
+        self.assertEqual(run_python(CONNECT, self.port_held()), "refused\n")
+        self.assertIn("that no rank of job 1 has started", self.logs_of_workers())
+
+    def test_a_rank_of_another_job_is_not_served(self):
+        other = self.cluster.submit({"apiVersion": "dp/v1", "kind": "Job", "name": "other", "ranks": 1,
+                                     "command": {"argv": [sys.executable, "-c", CONNECT, self.port_held()]}})
+        self.assertEqual(self.cluster.wait(other), 0)
+        self.assertEqual(self.texts(other), ["refused"])
+
+    def test_a_process_that_a_rank_has_started_is_served(self):
+        argv = ["sh", "-c", f'setsid -w {sys.executable} -c "$0" $MASTER_PORT', CONNECT]
+        job = self.cluster.submit({"apiVersion": "dp/v1", "kind": "Job", "name": "nested", "ranks": 1,
+                                   "command": {"argv": argv, "store": "relay"}})
+        self.assertEqual(self.cluster.wait(job), 0)
+        self.assertEqual(self.texts(job), ["served"])
 
     def test_a_job_finds_nothing_of_the_one_before(self):
         for _ in range(2):

@@ -206,19 +206,20 @@ absl::Status Serve(const WorkerFlags& flags, NotifySocket& notify) {
   DP_ASSIGN_OR_RETURN(const client::Credentials credentials, CredentialsIn(*credential_dir));
   client::Connection connection(flags.coordinator, credentials);
   CertificateRenewal renewal(connection, *credential_dir, state_dir.path());
+  RankProcesses processes;
   StoreEndpoints stores(
       connection, EntropySeed(),
       [&mailbox](JobId job, Generation generation) {
         mailbox.Tell(GenerationOver{job, generation});
       },
-      flags.store_any_user);
+      flags.store_any_user ? nullptr : &processes);
   // Read before the daemon raises its own limit for connections to its stores.
   const size_t descriptors_of_ranks = DescriptorLimitFor(kRankDescriptors);
   RaiseDescriptorLimit();
   DP_ASSIGN_OR_RETURN(const auto cgroups, OpenProcessTracking(flags.process_tracking));
   GuardedRunner runner(
       ProgramDir() / "dp-guard", [&mailbox](ProcessNews news) { mailbox.Tell(std::move(news)); },
-      descriptors_of_ranks, cgroups.get(), Clock::Steady(), guard_lock.fd());
+      descriptors_of_ranks, cgroups.get(), Clock::Steady(), guard_lock.fd(), &processes);
   DrainEnd drain_end(connection, flags.undrain, Clock::Steady(), EntropySeed());
   AgentOptions options = OptionsFrom(flags, state_dir.path(), *credential_dir, ports, drain_end);
   ListenerProbe probe(flags.coordinator);

@@ -125,8 +125,8 @@ std::optional<int> ReadCommandLine(int argc, char** argv, WorkerFlags* flags) {
   app.add_flag("--new-privileges", flags->new_privileges,
                "let setuid programs, such as sudo, give ranks their privileges");
   app.add_flag("--store-any-user", flags->store_any_user,
-               "serve ranks' stores to processes of any user of this host, as for ranks in "
-               "containers that have users of their own; default: only of this daemon's user");
+               "serve ranks' stores to all processes of this host, as for ranks in containers that "
+               "the daemon did not start; default: only to processes of the job, and of root");
   app.add_option("--undrain", flags->undrain,
                  "once registered, end the drain of this worker that has this reason")
       ->type_name("REASON");

@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/program/log.h"
 #include "base/status.h"
+#include "worker/agent/processes/cgroup_paths.h"
 #include "worker/agent/processes/process_tree.h"
 #include "worker/agent/processes/spawn.h"
 
@@ -42,11 +43,13 @@ bool EndedWell(pid_t guard) {
 }  // namespace
 
 GuardedRunner::GuardedRunner(std::string guard_path, Sink sink, size_t descriptors,
-                             RankCgroups* cgroups, const Clock& clock, int guard_lock)
+                             RankCgroups* cgroups, const Clock& clock, int guard_lock,
+                             RankProcesses* processes)
     : guard_path_(std::move(guard_path)),
       descriptors_(descriptors),
       guard_lock_(guard_lock),
       cgroups_(cgroups),
+      processes_(processes),
       clock_(clock),
       sink_(std::move(sink)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -130,9 +133,11 @@ void GuardedRunner::CarryOut(const StartOrder& order) {
   absl::StatusOr<SpawnedGuard> spawned = Spawn(order);
   if (!spawned.ok()) {
     if (cgroups_ != nullptr) (void)cgroups_->Remove(order.key);  // it is empty
+    if (processes_ != nullptr) processes_->End(order.key);
     sink_({order.key, ProcessNotStarted{std::string(spawned.status().message())}});
     return;
   }
+  if (processes_ != nullptr) processes_->BeginUnder(order.key, spawned->pid);
   guards_[order.key] = {.pid = spawned->pid,
                         .socket = std::move(spawned->socket),
                         .program = order.command.argv.front()};
@@ -142,6 +147,9 @@ absl::StatusOr<SpawnedGuard> GuardedRunner::Spawn(const StartOrder& order) {
   Confinement confinement{.descriptors = descriptors_, .guard_lock = guard_lock_, .cgroups = {}};
   if (cgroups_ != nullptr) {
     DP_ASSIGN_OR_RETURN(confinement.cgroups, cgroups_->Create(order.key));
+    if (processes_ != nullptr && cgroups_->hierarchy() == kCgroup2) {
+      processes_->BeginIn(order.key, confinement.cgroups.front());
+    }
   }
   const int64_t memory = order.command.memory_bytes;
   if (memory > 0 && (cgroups_ == nullptr || !cgroups_->LimitMemory(order.key, memory))) {
@@ -229,6 +237,7 @@ void GuardedRunner::Sweep() {
 bool GuardedRunner::NothingLeftOf(Remains& remains, bool orphans) {
   const bool emptied = cgroups_ == nullptr || cgroups_->Remove(remains.key);
   if (emptied && !(remains.orphaned && orphans)) {
+    if (processes_ != nullptr) processes_->End(remains.key);
     if (remains.last.has_value()) sink_(*remains.last);
     return true;
   }

@@ -18,6 +18,7 @@
 #include "worker/agent/processes/guard_protocol.h"
 #include "worker/agent/processes/process_runner.h"
 #include "worker/agent/processes/rank_cgroups.h"
+#include "worker/agent/processes/rank_processes.h"
 #include "worker/agent/processes/spawn.h"
 
 namespace dp::worker {
@@ -41,11 +42,12 @@ class GuardedRunner final : public ProcessRunner {
 
   // `descriptors`: the soft limit of each rank's open files. `cgroups`: used by the runner's
   // thread; null: none. `clock`: measures patience. `guard_lock`: inherited by every guard
-  // (guard_lock.h); -1: none. The caller owns the last three.
+  // (guard_lock.h); -1: none. `processes`: told of each rank; null: nobody is. The caller owns the
+  // last four.
   GuardedRunner(std::string guard_path, Sink sink,
                 size_t descriptors = DescriptorLimitFor(kRankDescriptors),
                 RankCgroups* cgroups = nullptr, const Clock& clock = Clock::Steady(),
-                int guard_lock = -1);
+                int guard_lock = -1, RankProcesses* processes = nullptr);
   ~GuardedRunner() override;
 
   void Start(const RankKey& key, RankCommand command) override;
@@ -104,6 +106,7 @@ class GuardedRunner final : public ProcessRunner {
   const size_t descriptors_;
   const int guard_lock_;
   RankCgroups* const cgroups_;
+  RankProcesses* const processes_;
   const Clock& clock_;
   const Sink sink_;
   FileDescriptor wake_;

@@ -50,6 +50,15 @@ class ProcessTreeTest : public testing::Test {
   std::vector<pid_t> children_;
 };
 
+TEST_F(ProcessTreeTest, AQuickTreeHasTheRootAndItsDescendantsAlone) {
+  const pid_t child = Fork("child", /*grandchild=*/true);
+  Fork("other");
+  AwaitReady(3);
+  const auto tree = QuickTree({child});
+  if (!tree.has_value()) GTEST_SKIP() << "this kernel lists no children";
+  EXPECT_THAT(*tree, ElementsAre(child, Children(child).front()));
+}
+
 TEST_F(ProcessTreeTest, DescendantsAreFoundInWhateverSession) {
   const pid_t child = Fork("child", /*grandchild=*/true);
   AwaitReady(2);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -73,8 +74,22 @@ Question QuestionFor(const TableEnd& own, const TableEnd& other) {
   return question;
 }
 
+// The cgroup that the answer names; 0: none, as before Linux 5.8.
+uint64_t CgroupIn(const nlmsghdr& answer) {
+  const auto* at = reinterpret_cast<const char*>(NLMSG_DATA(&answer)) + sizeof(inet_diag_msg);
+  auto* attribute = reinterpret_cast<const rtattr*>(at);
+  int left = static_cast<int>(answer.nlmsg_len - NLMSG_LENGTH(sizeof(inet_diag_msg)));
+  for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
+    if (attribute->rta_type != INET_DIAG_CGROUP_ID) continue;
+    uint64_t cgroup = 0;
+    std::memcpy(&cgroup, RTA_DATA(attribute), sizeof(cgroup));
+    return cgroup;
+  }
+  return 0;
+}
+
 // Errors: NotFound no such socket; Unimplemented the kernel does not answer.
-absl::StatusOr<uid_t> OwnerOf(const TableEnd& own, const TableEnd& other) {
+absl::StatusOr<PeerOwner> OwnerOf(const TableEnd& own, const TableEnd& other) {
   const FileDescriptor table(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!table.valid()) return absl::UnimplementedError(strerror(errno));
   const Question question = QuestionFor(own, other);
@@ -88,7 +103,9 @@ absl::StatusOr<uid_t> OwnerOf(const TableEnd& own, const TableEnd& other) {
       header->nlmsg_len >= NLMSG_LENGTH(sizeof(inet_diag_msg))) {
     const auto* found = static_cast<const inet_diag_msg*>(NLMSG_DATA(header));
     // A socket that its process has closed belongs to nobody; the table shows root.
-    if (found->idiag_inode != 0) return found->idiag_uid;
+    if (found->idiag_inode != 0) {
+      return PeerOwner{found->idiag_uid, {found->idiag_inode, CgroupIn(*header)}};
+    }
   }
   return absl::NotFoundError("the kernel's table has no such socket");
 }
@@ -101,20 +118,31 @@ absl::Status CheckSocketTable() {
   return OwnerOf(ToTableEnd(own), {.family = own.ss_family}).status();
 }
 
-absl::StatusOr<uid_t> OwnerOfPeer(int socket) {
+absl::StatusOr<PeerOwner> OwnerOfPeer(int socket) {
   DP_ASSIGN_OR_RETURN(const sockaddr_storage here, AddressBy(getsockname, socket));
   DP_ASSIGN_OR_RETURN(const sockaddr_storage there, AddressBy(getpeername, socket));
-  const absl::StatusOr<uid_t> owner = OwnerOf(ToTableEnd(there), ToTableEnd(here));
+  const absl::StatusOr<PeerOwner> owner = OwnerOf(ToTableEnd(there), ToTableEnd(here));
   if (!absl::IsNotFound(owner.status())) return owner;
   if (!wire::IsOfThisHost(there)) return absl::NotFoundError("the other end is on another host");
   return absl::UnavailableError("a process has connected and closed its end");
 }
 
-absl::Status CheckOwner(uid_t owner) {
-  if (owner == geteuid() || owner == 0) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("a process of user ", owner,
+absl::Status CheckUser(uid_t user) {
+  if (user == geteuid() || user == 0) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("a process of user ", user,
                                                   " has connected; only those of user ", geteuid(),
                                                   " and of root are served"));
+}
+
+// Other users' processes are refused first, because looking for a rank's may take long.
+absl::Status CheckOwner(const PeerOwner& owner, JobId job, Generation generation,
+                        const RankProcesses& ranks) {
+  DP_RETURN_IF_ERROR(CheckUser(owner.user));
+  const bool by_root = owner.user == 0 && geteuid() != 0;
+  if (by_root || ranks.Hold(job, generation, owner.socket)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("a process of user ", owner.user,
+                                                  " has connected that no rank of job ",
+                                                  job.ToString(), " has started"));
 }
 
 }  // namespace dp::worker

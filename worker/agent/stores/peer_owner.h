@@ -4,23 +4,36 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/id.h"
+#include "worker/agent/processes/rank_processes.h"
 
 // The owner of the other end of a connection within this host. TCPStore's protocol has no
 // credentials, and every user of a host reaches its loopback ports.
 
 namespace dp::worker {
 
-// The user that owns the other end of a connected TCP socket, from the kernel's table of sockets
+// A process that holds the other end of a connection, as far as the kernel tells.
+struct PeerOwner {
+  uid_t user = 0;
+  SocketId socket;
+};
+
+// The owner of the other end of a connected TCP socket, from the kernel's table of sockets
 // (sock_diag(7)). Takes some microseconds. Errors: NotFound the other end is on another host.
 // Unavailable it is on this host and closed, so its owner is unknown. Others of the system.
-absl::StatusOr<uid_t> OwnerOfPeer(int socket);
+absl::StatusOr<PeerOwner> OwnerOfPeer(int socket);
 
 // Whether the kernel shows its table, by a socket of this process: no client has a hand in the
 // answer. Errors: NotFound or Unimplemented it does not.
 absl::Status CheckSocketTable();
 
-// OK if `owner`, of the other end of a connection, is the daemon's own user, whose processes its
-// ranks are, or root. Errors: PermissionDenied names the user.
-absl::Status CheckOwner(uid_t owner);
+// OK if `user` is the daemon's own, whose processes its ranks are, or root. Errors:
+// PermissionDenied names the user.
+absl::Status CheckUser(uid_t user);
+
+// OK if the owner is a process of the generation's ranks, or of root if the daemon is not.
+// Errors: PermissionDenied names the user, and that the process is of no rank.
+absl::Status CheckOwner(const PeerOwner& owner, JobId job, Generation generation,
+                        const RankProcesses& ranks);
 
 }  // namespace dp::worker

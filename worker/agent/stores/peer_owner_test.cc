@@ -2,18 +2,23 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "store/wire/socket.h"
+#include "worker/agent/processes/cgroup_paths.h"
 
 namespace dp::worker {
 namespace {
 
 constexpr absl::Duration kConnectPatience = absl::Seconds(30);
+using testing::HasSubstr;
+
 constexpr uid_t kNobody = 65534;
 
 class PeerOwnerTest : public testing::Test {
@@ -24,7 +29,7 @@ class PeerOwnerTest : public testing::Test {
     return FileDescriptor(accept(listener.get(), nullptr, nullptr));
   }
   // Connects to `to` and asks who has, from the server's end.
-  absl::StatusOr<uid_t> OwnerOfConnectionTo(const std::string& listens, const std::string& to) {
+  absl::StatusOr<PeerOwner> OwnerOfConnectionTo(const std::string& listens, const std::string& to) {
     const FileDescriptor listener = *wire::Listen(listens, 0);
     const auto client = wire::Connect(to, *wire::PortOf(listener.get()), kConnectPatience);
     EXPECT_TRUE(client.ok()) << client.status();
@@ -33,9 +38,23 @@ class PeerOwnerTest : public testing::Test {
 };
 
 TEST_F(PeerOwnerTest, TheOwnerOfALocalConnectionIsFoundInEitherFamily) {
-  EXPECT_EQ(*OwnerOfConnectionTo("127.0.0.1", "127.0.0.1"), geteuid());
-  EXPECT_EQ(*OwnerOfConnectionTo("::1", "::1"), geteuid());
-  EXPECT_EQ(*OwnerOfConnectionTo("", "127.0.0.1"), geteuid());  // an IPv4-mapped address
+  EXPECT_EQ(OwnerOfConnectionTo("127.0.0.1", "127.0.0.1")->user, geteuid());
+  EXPECT_EQ(OwnerOfConnectionTo("::1", "::1")->user, geteuid());
+  EXPECT_EQ(OwnerOfConnectionTo("", "127.0.0.1")->user, geteuid());  // an IPv4-mapped address
+}
+
+TEST_F(PeerOwnerTest, TheCgroupOfALocalConnectionIsThatOfItsProcess) {
+  struct stat own {};
+  const std::string dir = OwnCgroupPaths()[kCgroup2];
+  if (dir.empty() || stat(dir.c_str(), &own) != 0) GTEST_SKIP() << "no v2 cgroup is shown here";
+  EXPECT_EQ(OwnerOfConnectionTo("127.0.0.1", "127.0.0.1")->socket.cgroup, own.st_ino);
+}
+
+TEST_F(PeerOwnerTest, AProcessOfThisUserThatNoRankHasStartedIsRefused) {
+  const absl::StatusOr<PeerOwner> owner = OwnerOfConnectionTo("127.0.0.1", "127.0.0.1");
+  const absl::Status refused = CheckOwner(*owner, JobId(7), Generation(1), RankProcesses());
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(refused.message(), HasSubstr("that no rank of job 7 has started"));
 }
 
 // Its client could be anybody, and may have sent a request before.
@@ -63,13 +82,14 @@ TEST_F(PeerOwnerTest, AProcessOfAnotherUserIsNamedAndRefused) {
     _exit(read(end[0], &none, 1) == 0 ? 0 : 1);  // when the parent has asked
   }
   close(end[0]);
-  const absl::StatusOr<uid_t> owner = OwnerOfPeer(Accepted(listener).get());
+  const absl::StatusOr<PeerOwner> owner = OwnerOfPeer(Accepted(listener).get());
   close(end[1]);
   waitpid(child, nullptr, 0);
   ASSERT_TRUE(owner.ok()) << owner.status();
-  EXPECT_EQ(*owner, kNobody);
-  EXPECT_EQ(CheckOwner(*owner).code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_TRUE(CheckOwner(geteuid()).ok());
+  EXPECT_EQ(owner->user, kNobody);
+  const absl::Status refused = CheckOwner(*owner, JobId(7), Generation(1), RankProcesses());
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(refused.message(), HasSubstr("a process of user 65534 has connected"));
 }
 
 }  // namespace

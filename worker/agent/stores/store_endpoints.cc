@@ -93,11 +93,11 @@ struct StoreEndpoints::Endpoint {
 };
 
 StoreEndpoints::StoreEndpoints(client::AsyncStoreConnection& connection, uint64_t seed, Over over,
-                               bool any_user)
+                               const RankProcesses* ranks)
     : connection_(connection),
       random_state_(seed),
       over_(std::move(over)),
-      any_user_(any_user),
+      ranks_(ranks),
       clients_([search = StoreClientSearch()](const StorePortOf& stores) mutable {
         return search.Find(stores);
       }) {}
@@ -123,14 +123,17 @@ absl::StatusOr<StoreEndpoint> StoreEndpoints::Open(const v1::AssignedRank& rank,
 
 absl::StatusOr<std::unique_ptr<StoreEndpoints::Endpoint>> StoreEndpoints::Serve(
     const v1::AssignedRank& rank, const StoreHost& host) {
+  const JobId job(rank.job());
+  const Generation generation(rank.generation());
   std::unique_ptr<Endpoint> endpoint = MakeRelay(rank, host);
   absl::Status taken;
   for (const std::string& address : AddressesFor(rank)) {
-    auto server = wire::Server::Start(*endpoint->relay, {.host = address,
-                                                         .port = PortOfStore(rank),
-                                                         .requests = {.limits = LimitsFor(rank)},
-                                                         .memory = &memory_,
-                                                         .admit = AdmissionTo(*endpoint)});
+    auto server =
+        wire::Server::Start(*endpoint->relay, {.host = address,
+                                               .port = PortOfStore(rank),
+                                               .requests = {.limits = LimitsFor(rank)},
+                                               .memory = &memory_,
+                                               .admit = AdmissionTo(job, generation, *endpoint)});
     if (server.ok()) {
       endpoint->at = {address, rank.store_port(), true};
       endpoint->server = *std::move(server);
@@ -164,15 +167,18 @@ std::unique_ptr<StoreEndpoints::Endpoint> StoreEndpoints::MakeRelay(const v1::As
   return endpoint;
 }
 
-std::function<absl::Status(int)> StoreEndpoints::AdmissionTo(const Endpoint& endpoint) const {
-  if (any_user_) return nullptr;
+std::function<absl::Status(int)> StoreEndpoints::AdmissionTo(JobId job, Generation generation,
+                                                             const Endpoint& endpoint) const {
+  if (ranks_ == nullptr) return nullptr;
   if (const absl::Status shown = CheckSocketTable(); !shown.ok()) {
     Log(Severity::kWarning, "store_clients_unchecked", {{"reason", shown.ToString()}});
     return nullptr;
   }
-  return [hosts = endpoint.hosts](int socket) mutable -> absl::Status {
-    const absl::StatusOr<uid_t> owner = OwnerOfPeer(socket);
-    if (owner.ok()) return CheckOwner(*owner);
+  return [job, generation, hosts = endpoint.hosts, ranks = ranks_](int socket) mutable {
+    const absl::StatusOr<PeerOwner> owner = OwnerOfPeer(socket);
+    // Ranks of other hosts may run under another daemon of this one.
+    if (owner.ok() && hosts.has_value()) return CheckUser(owner->user);
+    if (owner.ok()) return CheckOwner(*owner, job, generation, *ranks);
     if (absl::IsNotFound(owner.status()) && hosts.has_value()) return hosts->Check(socket);
     return owner.status();
   };

@@ -14,6 +14,7 @@
 #include "dp/v1/workers.pb.h"
 #include "store/wire/server.h"
 #include "worker/agent/launch/launch_environment.h"
+#include "worker/agent/processes/rank_processes.h"
 #include "worker/agent/stores/store_client_watch.h"
 
 namespace dp::worker {
@@ -35,10 +36,10 @@ class StoreEndpoints {
 
   // `over` is called, on any thread, when the coordinator reports the end of a generation whose
   // endpoint is still served. The owner passes the call on to GenerationOver. `seed` is for the
-  // relays' incarnations. `any_user`: processes of all users of this host are served, not only
-  // those of this process's user.
+  // relays' incarnations. `ranks`: the processes that are served, besides those of root. Null: all
+  // of this host.
   StoreEndpoints(client::AsyncStoreConnection& connection, uint64_t seed, Over over,
-                 bool any_user = false);
+                 const RankProcesses* ranks = nullptr);
   ~StoreEndpoints();
   StoreEndpoints(const StoreEndpoints&) = delete;
   StoreEndpoints& operator=(const StoreEndpoints&) = delete;
@@ -66,7 +67,8 @@ class StoreEndpoints {
   std::unique_ptr<Endpoint> MakeRelay(const v1::AssignedRank& rank, const StoreHost& host);
   void Close(JobId job, Generation generation);
   // Which connections an endpoint serves.
-  std::function<absl::Status(int socket)> AdmissionTo(const Endpoint& endpoint) const;
+  std::function<absl::Status(int socket)> AdmissionTo(JobId job, Generation generation,
+                                                      const Endpoint& endpoint) const;
   // Names callers of the endpoint by rank. The endpoint does not outlive this object.
   std::function<std::optional<int>(const std::string&)> RankAt(JobId job,
                                                                Generation generation) const;
@@ -74,7 +76,7 @@ class StoreEndpoints {
   client::AsyncStoreConnection& connection_;
   uint64_t random_state_;
   const Over over_;
-  const bool any_user_;
+  const RankProcesses* const ranks_;
   StoreClientWatch clients_;
   wire::MessageMemory memory_{wire::kServerMemoryBytes};  // for requests of this host's ranks
   std::map<Key, std::unique_ptr<Endpoint>> endpoints_;    // last: they use the two above
