@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/replace_file.h"
@@ -58,6 +59,19 @@ absl::Status CheckAuthorities(const std::string& path, const std::string& pem) {
   return absl::FailedPreconditionError(
       absl::StrCat("--client-ca ", path, ": ", checked.message(),
                    "; the file must hold the certificates of authorities, in PEM"));
+}
+
+// A line for each file of the directory, which changes with the file.
+std::string FilesIn(const std::string& dir) {
+  std::set<std::string> lines;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
+    const auto changed = std::filesystem::last_write_time(entry, error);
+    lines.insert(absl::StrCat("# ", absl::CHexEscape(entry.path().filename().string()), " ",
+                              std::filesystem::file_size(entry, error), " ",
+                              changed.time_since_epoch().count(), "\n"));
+  }
+  return absl::StrJoin(lines, "");
 }
 
 // With a certificate that cannot be used, gRPC would fail every handshake without a word.
@@ -190,6 +204,8 @@ absl::Status IdentityDir::RefreshClients() {
     DP_RETURN_IF_ERROR(CheckAuthorities(options_.clients_file, others));
     absl::StrAppend(&clients, others);
   }
+  // gRPC reads the lists again when this file changes. Between certificates it may hold any text.
+  if (!options_.crl_dir.empty()) absl::StrAppend(&clients, FilesIn(options_.crl_dir));
   if (Read(file).value_or("") == clients) return absl::OkStatus();
   return Write(file, clients);
 }

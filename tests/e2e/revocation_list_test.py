@@ -1,0 +1,78 @@
+"""Certificates of a company's authority, and its revocation list while the coordinator runs."""
+
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+from kit.cluster import Cluster, eventually
+
+CONFIG = """[ca]
+default_ca = company
+[company]
+database = index.txt
+default_md = sha256
+default_crl_days = 1
+"""
+NEW_KEY = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+
+
+@unittest.skipUnless(shutil.which("openssl"), "needs openssl, to sign as a company would")
+class RevocationListTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = self.enterContext(Company())
+
+    def whoami(self, person):
+        return self.cluster.dpctl("--credentials", self.cluster.person(person), "whoami")
+
+    def test_a_list_that_appears_ends_what_it_names_without_a_restart(self):
+        self.assertIn("admin ann", self.whoami("ann").stdout)
+        self.assertIn("admin bob", self.whoami("bob").stdout)
+        self.cluster.revoke("ann")
+        self.assertTrue(eventually(lambda: self.whoami("ann").returncode != 0))
+        self.assertIn("admin bob", self.whoami("bob").stdout)
+        self.cluster.revoke("bob")  # the list of the same name changes
+        self.assertTrue(eventually(lambda: self.whoami("bob").returncode != 0))
+
+
+class Company(Cluster):
+    """A cluster that trusts the company's authority, and reads its lists."""
+
+    def start_coordinator(self, listen, **how):
+        (self.dir / "lists").mkdir()
+        (self.dir / "openssl.cnf").write_text(CONFIG)
+        (self.dir / "index.txt").touch()
+        self.openssl(f"req -x509 {NEW_KEY} -days 30 -subj /CN=company "
+                     "-addext keyUsage=critical,keyCertSign,cRLSign -keyout company.key -out company.crt")
+        self.set_coordinator_option("client_ca", self.dir / "company.crt")
+        self.set_coordinator_option("crl_dir", self.dir / "lists")
+        return super().start_coordinator(listen, **how)
+
+    def openssl(self, command):
+        done = subprocess.run(["openssl", *command.split()], check=True, cwd=self.dir, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def person(self, name):
+        """The directory with the credential of an administrator."""
+        credential = self.dir / name
+        if credential.exists():
+            return credential
+        credential.mkdir()
+        self.openssl(f"req {NEW_KEY} -subj /CN={name} -addext subjectAltName=URI:spiffe://dp/admin/{name} "
+                     f"-keyout {name}/tls.key -out {name}.csr")
+        self.openssl(f"x509 -req -in {name}.csr -CA company.crt -CAkey company.key -CAcreateserial "
+                     f"-copy_extensions copy -days 1 -out {name}/tls.crt")
+        shutil.copy(self.dir / "coordinator" / "identity" / "ca.crt", credential / "ca.crt")
+        return credential
+
+    def revoke(self, name):
+        """Puts a list in place that names the person, and everybody who was revoked before."""
+        company = "ca -config openssl.cnf -cert company.crt -keyfile company.key"
+        self.openssl(f"{company} -revoke {name}/tls.crt")
+        self.openssl(f"{company} -gencrl -out list.pem")
+        list_hash = self.openssl("crl -in list.pem -hash -noout")
+        pathlib.Path(self.dir / "list.pem").rename(self.dir / "lists" / f"{list_hash}.r0")
+
+
+if __name__ == "__main__":
+    unittest.main()
