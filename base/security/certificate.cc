@@ -13,13 +13,12 @@
 namespace dp::security {
 namespace {
 
-// A key that is encrypted would otherwise be asked for on the terminal.
-int NoPassword(char*, int, int, void*) { return -1; }
-
-absl::Time ToTime(const ASN1_TIME* time) {
+// `malformed` if it is no time: certificates come from files and from servers, too.
+absl::Time ToTime(const ASN1_TIME* time, absl::Time malformed) {
   std::tm parts{};
-  DP_CHECK(ASN1_TIME_to_tm(time, &parts) == 1);
-  return absl::FromTM(parts, absl::UTCTimeZone());
+  const bool good = ASN1_TIME_to_tm(time, &parts) == 1;
+  ERR_clear_error();
+  return good ? absl::FromTM(parts, absl::UTCTimeZone()) : malformed;
 }
 
 std::string TextOf(const ASN1_STRING* text) {
@@ -36,7 +35,23 @@ std::vector<std::string> NamesOf(X509* certificate, int type) {
     const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
     if (name->type == type) found.push_back(TextOf(name->d.ia5));
   }
+  ERR_clear_error();  // of a malformed extension, which counts as none
   return found;
+}
+
+// Converted to UTF-8 as a whole: a shorter name could be that of somebody else.
+std::string CommonNameOf(X509* certificate) {
+  const X509_NAME* const subject = X509_get_subject_name(certificate);
+  const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+  if (at < 0) return "";
+  unsigned char* text = nullptr;
+  const ASN1_STRING* const name = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
+  const int size = ASN1_STRING_to_UTF8(&text, name);
+  ERR_clear_error();
+  if (size < 0) return "";
+  std::string converted(reinterpret_cast<const char*>(text), static_cast<size_t>(size));
+  OPENSSL_free(text);
+  return converted;
 }
 
 }  // namespace
@@ -92,9 +107,13 @@ std::string Certificate::Fingerprint() const {
   return absl::BytesToHexString({reinterpret_cast<const char*>(digest), size});
 }
 
-absl::Time Certificate::not_before() const { return ToTime(X509_get0_notBefore(get())); }
+absl::Time Certificate::not_before() const {
+  return ToTime(X509_get0_notBefore(get()), absl::InfiniteFuture());
+}
 
-absl::Time Certificate::not_after() const { return ToTime(X509_get0_notAfter(get())); }
+absl::Time Certificate::not_after() const {
+  return ToTime(X509_get0_notAfter(get()), absl::InfinitePast());
+}
 
 absl::StatusOr<Identity> Certificate::identity() const {
   std::vector<std::string> uris = NamesOf(get(), GEN_URI);
@@ -110,9 +129,7 @@ std::string Certificate::subject() const {
   for (const int type : {GEN_URI, GEN_EMAIL, GEN_DNS}) {
     if (const auto names = NamesOf(get(), type); !names.empty()) return names.front();
   }
-  char name[256] = "";
-  X509_NAME_get_text_by_NID(X509_get_subject_name(get()), NID_commonName, name, sizeof(name));
-  return name;
+  return CommonNameOf(get());
 }
 
 bool Certificate::IsSignedBy(const Certificate& authority) const {

@@ -46,13 +46,15 @@ class Certificate {
   std::string ToPem() const;
   // SHA-256 of the certificate, in 64 hexadecimal digits.
   std::string Fingerprint() const;
+  // A time that is malformed gives InfiniteFuture and InfinitePast: the certificate never counts.
   absl::Time not_before() const;
   absl::Time not_after() const;
   // The one identity of dp's that it holds. Errors: NotFound it holds none; InvalidArgument it
   // holds several or a wrong one.
   absl::StatusOr<Identity> identity() const;
-  // The holder of a certificate without such an identity: its first URI, or else its first mail
-  // address, DNS name, or common name. May be empty.
+  // The holder of a certificate without such an identity. It is the first URI, else the first mail
+  // address, else the first DNS name, else the common name. It comes as a whole, may be empty, and
+  // may hold any character.
   std::string subject() const;
   // Whether the key of `authority` has signed it.
   bool IsSignedBy(const Certificate& authority) const;

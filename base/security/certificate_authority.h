@@ -37,7 +37,7 @@ class CertificateAuthority {
 
   // A certificate for the key of the request (KeyPair::SigningRequest); nothing else of the request
   // counts. It ends no later than the authority's own.
-  // Errors: InvalidArgument the request is malformed, or not signed by its own key.
+  // Errors: InvalidArgument the request is malformed, too long, or not signed by its own key.
   absl::StatusOr<Certificate> Issue(const std::string& signing_request, const Grant& grant,
                                     absl::Time now) const;
 

@@ -1,7 +1,11 @@
 #include "base/security/certificate_authority.h"
 
 #include <openssl/pem.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
 #include "base/security/openssl.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -114,6 +118,35 @@ TEST_F(CertificateAuthorityTest, ARequestMustBeSignedByItsOwnKey) {
   PEM_write_bio_X509_REQ(bio.get(), forged.get());
   EXPECT_THAT(authority_.Issue(Written(bio), user_, kNow).status().message(),
               HasSubstr("not signed by its own key"));
+}
+
+// OpenSSL would read the password from the terminal, or else from standard input.
+TEST_F(CertificateAuthorityTest, NobodyIsAskedForThePasswordOfAnEncryptedText) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const FileDescriptor input(ends[0]), typed(ends[1]);
+  const FileDescriptor own(dup(STDIN_FILENO));
+  ASSERT_EQ(dup2(input.get(), STDIN_FILENO), STDIN_FILENO);
+  ASSERT_EQ(write(typed.get(), "secret\n", 7), 7);
+  for (const char* kind : {"CERTIFICATE REQUEST", "CERTIFICATE", "PRIVATE KEY"}) {
+    const std::string text =
+        absl::StrCat("-----BEGIN ", kind, "-----\nProc-Type: 4,ENCRYPTED\n",
+                     "DEK-Info: AES-128-CBC,00112233445566778899AABBCCDDEEFF\n\n",
+                     std::string(64, 'A'), "\n-----END ", kind, "-----\n");
+    EXPECT_FALSE(authority_.Issue(text, user_, kNow).ok()) << kind;
+    EXPECT_FALSE(Certificate::FromPem(text).ok()) << kind;
+    EXPECT_FALSE(KeyPair::FromPem(text).ok()) << kind;
+  }
+  int unread = 0;
+  EXPECT_EQ(ioctl(input.get(), FIONREAD, &unread), 0);
+  EXPECT_EQ(unread, 7);
+  dup2(own.get(), STDIN_FILENO);
+}
+
+TEST_F(CertificateAuthorityTest, ARequestLongerThanThatOfAnyKeyIsNotRead) {
+  const auto issued =
+      authority_.Issue(key_.SigningRequest() + std::string(16 << 10, '\n'), user_, kNow);
+  EXPECT_THAT(issued.status().message(), HasSubstr("the limit is 16384"));
 }
 
 TEST_F(CertificateAuthorityTest, WhatIsNoPemIsAnError) {

@@ -52,6 +52,42 @@ TEST_F(CertificateTest, WithoutAnIdentityItsMostPreciseNameSaysWhomItIsFor) {
   EXPECT_EQ(With("").subject(), "Ann");
 }
 
+// Names that end at a zero byte, or are cut, would make somebody else of the holder.
+TEST_F(CertificateTest, ACommonNameCountsAsAWhole) {
+  for (const std::string& name : {std::string("ann\0.example.org", 16), std::string(64, 'a')}) {
+    EXPECT_EQ(ForeignCertificate(authority_, key_, {.common_name = name}).subject(), name);
+  }
+  const Certificate wide = With("");
+  X509_NAME* const names = X509_get_subject_name(wide.get());
+  X509_NAME_ENTRY_free(X509_NAME_delete_entry(names, 0));
+  const unsigned char bmp[] = {0, 'b', 0, 'o', 0, 'b'};
+  X509_NAME_add_entry_by_txt(names, "CN", V_ASN1_BMPSTRING, bmp, sizeof(bmp), -1, 0);
+  EXPECT_EQ(wide.subject(), "bob");
+}
+
+TEST_F(CertificateTest, ATimeThatIsNoneNeverHolds) {
+  const Certificate certificate = With("");
+  ASSERT_EQ(ASN1_STRING_set(X509_getm_notBefore(certificate.get()), "soon", 4), 1);
+  ASSERT_EQ(ASN1_STRING_set(X509_getm_notAfter(certificate.get()), "late", 4), 1);
+  EXPECT_EQ(certificate.not_before(), absl::InfiniteFuture());
+  EXPECT_EQ(certificate.not_after(), absl::InfinitePast());
+  EXPECT_EQ(ERR_peek_error(), 0u);
+}
+
+// TLS connections of the same thread take what is in OpenSSL's list for errors of theirs.
+TEST_F(CertificateTest, AlternativeNamesThatCannotBeReadLeaveNoErrorBehind) {
+  const Certificate certificate = With("");
+  const unsigned char wrong[] = {0x30, 0x05, 0x86, 0x09, 'x'};
+  ASN1_OCTET_STRING* const value = ASN1_OCTET_STRING_new();
+  ASN1_OCTET_STRING_set(value, wrong, sizeof(wrong));
+  const ExtensionPtr extension(
+      X509_EXTENSION_create_by_NID(nullptr, NID_subject_alt_name, 0, value));
+  ASN1_OCTET_STRING_free(value);
+  ASSERT_EQ(X509_add_ext(certificate.get(), extension.get(), -1), 1);
+  EXPECT_EQ(certificate.identity().status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ERR_peek_error(), 0u);
+}
+
 TEST_F(CertificateTest, TheKeyOfItsAuthorityHasSignedItAndNoOther) {
   const Certificate certificate = With("");
   EXPECT_TRUE(certificate.IsSignedBy(authority_.certificate()));

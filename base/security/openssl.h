@@ -43,6 +43,10 @@ inline std::string Written(const BioPtr& bio) {
   return std::string(data, static_cast<size_t>(size));
 }
 
+// For OpenSSL's readers of PEM. Without it they would ask for the password of an encrypted text on
+// the terminal, or read it from standard input.
+inline int NoPassword(char*, int, int, void*) { return -1; }
+
 // "<what>: <the reason that OpenSSL gives>". Empties OpenSSL's list of errors.
 inline absl::Status InvalidBecause(absl::string_view what) {
   char reason[256] = "malformed";
