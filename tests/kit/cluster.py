@@ -107,8 +107,10 @@ class Cluster(contextlib.ExitStack):
         return program
 
     def set_coordinator_option(self, name, value):
-        """Takes effect at the coordinator's next start."""
+        """Takes effect at the coordinator's next start; None takes the option away."""
         self._coordinator_options[name] = value
+        if value is None:
+            del self._coordinator_options[name]
 
     def start_coordinator(self, listen, **how):
         options = [f"--{name.replace('_', '-')}={value}"
