@@ -78,6 +78,11 @@ TEST_F(Tls13Test, BothSidesSpeakTls13) {
   EXPECT_EQ(Agreed(Client(), OtherServer(TLS1_3_VERSION)), "TLSv1.3");
 }
 
+TEST_F(Tls13Test, AServerSendsNoTickets) {
+  EXPECT_EQ(SSL_CTX_get_num_tickets(Server().get()), 0u);
+  EXPECT_EQ(SSL_CTX_get_num_tickets(ContextPtr(SSL_CTX_new(TLS_method()), SSL_CTX_free).get()), 0u);
+}
+
 TEST_F(Tls13Test, AServerRejectsAClientThatOnlyKnowsTls12) {
   EXPECT_EQ(Agreed(OtherClient(TLS1_2_VERSION), Server()), "");
   EXPECT_EQ(Agreed(OtherClient(TLS1_2_VERSION), OtherServer(TLS1_3_VERSION)), "TLSv1.2");
