@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/security/token.h"
 #include "client/grpc_park_stream.h"
+#include "client/retry_policy.h"
 #include "dp/v1/store.grpc.pb.h"
+#include "proto/convert/retry_after.h"
 
 namespace dp::client {
 namespace {
@@ -27,12 +31,29 @@ gpr_timespec DeadlineIn(absl::Duration in) {
                       gpr_time_from_nanos(absl::ToInt64Nanoseconds(bounded), GPR_TIMESPAN));
 }
 
+// The longest wait that a coordinator may ask for; it never asks for more than a few calls take.
+constexpr absl::Duration kRateWaitMax = absl::Seconds(10);
+
 // Whether the coordinator's gRPC ended the call because its memory was short (--memory-max).
 // Rejections by the coordinator itself are different: they last until something is freed. HTTP/2's
 // code 11 is ENHANCE_YOUR_CALM.
 bool EndedForMemory(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
          absl::EndsWith(status.error_message(), "RST_STREAM with error code 11");
+}
+
+// How long the coordinator lets a caller wait that makes calls too fast; nullopt: it was none.
+std::optional<absl::Duration> WaitForRate(const grpc::ClientContext& context,
+                                          const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return std::nullopt;
+  const auto& trailing = context.GetServerTrailingMetadata();
+  const auto found = trailing.find(kRetryAfterMetadata);
+  int64_t wait_ms = 0;
+  if (found == trailing.end() ||
+      !absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &wait_ms)) {
+    return std::nullopt;
+  }
+  return std::clamp(absl::Milliseconds(wait_ms), absl::ZeroDuration(), kRateWaitMax);
 }
 
 // A restarted coordinator is found within about a second. Longer pauses between the channel's own
@@ -138,7 +159,8 @@ void Connection::AddToken(grpc::ClientContext& context) const {
 }
 
 // The codes of both libraries are the same numbers, by their common specification.
-absl::Status Connection::ToAbsl(const grpc::Status& status, bool cancelled_here) const {
+absl::Status Connection::ToAbsl(const grpc::ClientContext& context, const grpc::Status& status,
+                                bool cancelled_here) const {
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   // gRPC's server cancels the calls that it finds while it shuts down.
   if (code == absl::StatusCode::kCancelled && !cancelled_here) {
@@ -152,6 +174,11 @@ absl::Status Connection::ToAbsl(const grpc::Status& status, bool cancelled_here)
         absl::StrCat("coordinator at ", address_,
                      ": the coordinator dropped the call for lack of memory; if this persists, "
                      "raise dp-coordinator --memory-max"));
+  }
+  // In contrast to other limits, this one ends by itself.
+  if (const auto wait = WaitForRate(context, status)) {
+    return RetryNotBefore(*wait, absl::UnavailableError(absl::StrCat(
+                                     "coordinator at ", address_, ": ", status.error_message())));
   }
   if (code == absl::StatusCode::kUnimplemented) {
     return absl::UnimplementedError(
@@ -178,7 +205,7 @@ absl::Status Connection::Attempt(absl::Duration deadline_in,
   Begin(context);
   const grpc::Status status = call(context);
   End(context);
-  return status.ok() ? absl::OkStatus() : ToAbsl(status, all_cancelled());
+  return status.ok() ? absl::OkStatus() : ToAbsl(context, status, all_cancelled());
 }
 
 void Connection::Prepare(grpc::ClientContext& context, absl::Duration deadline_in) {
@@ -230,7 +257,8 @@ template <typename Started>
 std::function<void(grpc::Status)> Connection::EndOf(std::shared_ptr<Started> call) {
   return [this, call = std::move(call)](const grpc::Status& status) {
     const bool cancelled_here = call->cancelled || all_cancelled();
-    const absl::Status result = status.ok() ? absl::OkStatus() : ToAbsl(status, cancelled_here);
+    const absl::Status result =
+        status.ok() ? absl::OkStatus() : ToAbsl(call->context, status, cancelled_here);
     End(call->context);  // from here on only the call keeps this object alive
     if (result.ok()) {
       std::move(call->done)(std::move(call->response));
@@ -260,7 +288,7 @@ std::shared_ptr<AsyncStoreConnection::ParkStream> Connection::OpenPark() {
   auto stream = std::make_shared<GrpcParkStream>(
       [this, hold = Hold()](grpc::ClientContext& context, const grpc::Status& status, bool closed) {
         End(context);
-        return ToAbsl(status, closed || all_cancelled());
+        return ToAbsl(context, status, closed || all_cancelled());
       });
   // A day; the channel's keepalive notices sooner that the coordinator has gone.
   stream->context().set_deadline(DeadlineIn(absl::InfiniteDuration()));

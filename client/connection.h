@@ -111,7 +111,8 @@ class Connection : public AsyncStoreConnection {
   void AwaitConnected(absl::Duration deadline_in);
   void AddToken(grpc::ClientContext& context) const;
   // `cancelled_here`: this side has cancelled the call, or all calls.
-  absl::Status ToAbsl(const grpc::Status& status, bool cancelled_here) const;
+  absl::Status ToAbsl(const grpc::ClientContext& context, const grpc::Status& status,
+                      bool cancelled_here) const;
   bool all_cancelled() const DP_EXCLUDES(mu_);
 
   const std::string address_;

@@ -6,11 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "client/retry_policy.h"
 #include "dp/v1/jobs.grpc.pb.h"
 #include "dp/v1/store.pb.h"
 #include "dp/v1/workers.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/convert/retry_after.h"
 
 namespace dp::client {
 namespace {
@@ -34,6 +36,9 @@ class FakeJobs final : public v1::Jobs::CallbackService {
       // gRPC's answer when its server is short of memory.
       reactor->Finish(
           {grpc::StatusCode::RESOURCE_EXHAUSTED, "Received RST_STREAM with error code 11"});
+    } else if (request->job() == 431) {
+      context->AddTrailingMetadata(kRetryAfterMetadata, "1500");
+      reactor->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "user ann makes too many calls"});
     } else if (request->job() == 499) {
       reactor->Finish(grpc::Status::CANCELLED);
     } else if (request->job() == 503) {
@@ -94,6 +99,14 @@ TEST_F(ConnectionTest, ACallThatIsDroppedForWantOfMemoryIsWorthAnotherAttempt) {
   EXPECT_EQ(dropped.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(dropped.message(), HasSubstr("--memory-max"));
   EXPECT_EQ(Get(429).status(), absl::ResourceExhaustedError("too many unfinished jobs"));
+}
+
+TEST_F(ConnectionTest, ACallThatCameTooSoonIsWorthAnotherAttemptLater) {
+  const absl::Status rejected = Get(431).status();
+  EXPECT_EQ(rejected.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(rejected.message(), HasSubstr("user ann makes too many calls"));
+  EXPECT_EQ(RetryPolicy({}, /*seed=*/1).Next(rejected, absl::ZeroDuration()),
+            absl::Milliseconds(1500));
 }
 
 TEST_F(ConnectionTest, UnavailableNamesTheAddress) {

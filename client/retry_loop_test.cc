@@ -103,6 +103,17 @@ TEST_F(RetryLoopTest, APauseNeverOutlastsTheDeadline) {
   EXPECT_EQ(waits_, std::vector<absl::Duration>{absl::Seconds(10)});
 }
 
+TEST_F(RetryLoopTest, APauseIsNoShorterThanTheCoordinatorAsksFor) {
+  const auto busy = absl::UnavailableError("too many calls");
+  script_ = {RetryNotBefore(absl::Seconds(3), busy), busy,
+             RetryNotBefore(absl::Milliseconds(1), busy)};
+  EXPECT_EQ(Run().value(), 7);
+  ASSERT_EQ(waits_.size(), 3u);
+  EXPECT_EQ(waits_[0], absl::Seconds(3));
+  EXPECT_LT(waits_[1], absl::Seconds(3));
+  EXPECT_GT(waits_[2], absl::Milliseconds(1));
+}
+
 TEST_F(RetryLoopTest, AShutdownEndsTheWait) {
   always_ = absl::UnavailableError("down");
   stopped_ = true;

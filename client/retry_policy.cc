@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "base/duration_text.h"
 
@@ -11,7 +12,22 @@ namespace {
 // Every attempt gets at least this, so that the last one can succeed at all.
 constexpr absl::Duration kAttemptMin = absl::Milliseconds(1);
 
+// The payload of RetryNotBefore: a duration as text.
+constexpr char kNotBefore[] = "dp/retry-not-before";
+
+absl::Duration NotBefore(const absl::Status& status) {
+  const auto payload = status.GetPayload(kNotBefore);
+  absl::Duration pause;
+  const bool given = payload && absl::ParseDuration(std::string(*payload), &pause);
+  return given ? pause : absl::ZeroDuration();
+}
+
 }  // namespace
+
+absl::Status RetryNotBefore(absl::Duration pause, absl::Status status) {
+  status.SetPayload(kNotBefore, absl::Cord(absl::FormatDuration(pause)));
+  return status;
+}
 
 RetryPolicy::RetryPolicy(const RetryOptions& options, uint64_t seed)
     : options_(options), backoff_(options.backoff, seed) {}
@@ -26,7 +42,7 @@ std::optional<absl::Duration> RetryPolicy::Next(const absl::Status& status,
   if (!Retryable(status.code())) return std::nullopt;
   const absl::Duration left = options_.deadline - elapsed;
   if (left <= absl::ZeroDuration()) return std::nullopt;
-  return std::min(backoff_.Next(), left);
+  return std::min(std::max(backoff_.Next(), NotBefore(status)), left);
 }
 
 absl::Status RetryPolicy::GiveUp(const absl::Status& status, absl::Duration elapsed) const {

@@ -21,6 +21,9 @@ struct RetryOptions {
   BackoffOptions backoff = {.initial = absl::Milliseconds(50), .max = absl::Seconds(1)};
 };
 
+// The same error, of a coordinator that has named a time before which a retry is useless.
+absl::Status RetryNotBefore(absl::Duration pause, absl::Status status);
+
 // Decides whether a failed RPC is worth another attempt, and when. Pure: callers pass the time in,
 // and the same seed gives the same decisions, so a simulator uses the policy unchanged. One object
 // per request; not thread-safe.
@@ -28,7 +31,8 @@ class RetryPolicy {
  public:
   RetryPolicy(const RetryOptions& options, uint64_t seed);
 
-  // The pause before the next attempt, `elapsed` after the first one began; none: give up.
+  // The pause before the next attempt, `elapsed` after the first one began; none: give up. It is no
+  // shorter than RetryNotBefore says, where time is left.
   std::optional<absl::Duration> Next(const absl::Status& status, absl::Duration elapsed);
 
   // The status to return once Next has given up. It is `status` itself if a retry cannot help.

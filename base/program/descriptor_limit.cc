@@ -20,4 +20,12 @@ size_t RaiseDescriptorLimit() {
   return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
 }
 
+bool IsReservedDescriptor(int descriptor) {
+  constexpr size_t kReservedMin = 64, kReservedMax = 1'024;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  const size_t all = limit.rlim_cur;
+  return static_cast<size_t>(descriptor) + std::clamp(all / 16, kReservedMin, kReservedMax) >= all;
+}
+
 }  // namespace dp

@@ -12,4 +12,9 @@ size_t DescriptorLimitFor(size_t wanted);
 // the limit stays, and fewer clients can connect. Child processes inherit the limit.
 size_t RaiseDescriptorLimit();
 
+// A program keeps its last descriptors for its own files: a sixteenth of the soft limit, from 64 to
+// 1,024. Says whether a descriptor that was just opened is one of these; as a connection it should
+// be closed. A new descriptor has the lowest free number, so all lower ones are in use.
+bool IsReservedDescriptor(int descriptor);
+
 }  // namespace dp

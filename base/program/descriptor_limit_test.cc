@@ -47,5 +47,18 @@ TEST_F(DescriptorLimitTest, RaisingTakesTheHardLimit) {
   EXPECT_EQ(now.rlim_cur, before_.rlim_max);
 }
 
+TEST_F(DescriptorLimitTest, TheLastDescriptorsAreReserved) {
+  SetSoft(300);
+  EXPECT_FALSE(IsReservedDescriptor(300 - 64 - 1));
+  EXPECT_TRUE(IsReservedDescriptor(300 - 64));
+}
+
+TEST_F(DescriptorLimitTest, OfManyDescriptorsASixteenthIsReserved) {
+  if (before_.rlim_max < 3'200) GTEST_SKIP() << "the hard limit on open files is below 3,200";
+  SetSoft(3'200);
+  EXPECT_FALSE(IsReservedDescriptor(2'999));
+  EXPECT_TRUE(IsReservedDescriptor(3'000));
+}
+
 }  // namespace
 }  // namespace dp

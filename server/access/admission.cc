@@ -206,6 +206,7 @@ absl::Status Admission::Denied(absl::string_view why) const {
 }
 
 absl::Status Admission::Submit(core::Action action, Driver::OnOutcome done) const {
+  if (too_many()) return refused_;
   if (notes_rejections_) {
     done = [own = *this, done = std::move(done)](const core::Outcome& outcome, const View& view) {
       if (!outcome.status.ok()) own.refusals_->Add(own.caller_, own.rpc_, outcome.status, view.now);
@@ -217,12 +218,14 @@ absl::Status Admission::Submit(core::Action action, Driver::OnOutcome done) cons
 }
 
 absl::Status Admission::Ask(Driver::OnAnswer done) const {
+  if (too_many()) return refused_;
   return driver_->Ask(Checked(std::move(done)));
 }
 
 absl::Status Admission::Wait(Waiters::Ticket ticket, std::vector<core::Topic> topics,
                              absl::Duration timeout, Driver::Question question,
                              std::optional<BlockedCall> blocked) const {
+  if (too_many()) return refused_;
   if (free()) {
     return driver_->Wait(ticket, std::move(topics), timeout, std::move(question),
                          std::move(blocked));
@@ -253,6 +256,7 @@ std::optional<Heartbeats::Renewal> Admission::Renew(WorkerId worker, Incarnation
 
 absl::Status Admission::Hear(WorkerId worker, Incarnation incarnation, Driver::OnAnswer done,
                              uint64_t lease_number) const {
+  if (too_many()) return refused_;
   return driver_->Hear(worker, incarnation, std::move(done), lease_number, PermitOf());
 }
 

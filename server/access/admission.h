@@ -44,8 +44,9 @@ struct AccessObject {
 // The driver, as one call may use it: of one caller, for one RPC, about one object. The methods are
 // those of Driver. Each checks the caller when the driver gets to it, with the state of that
 // moment. A caller who may not gets the error in place of the answer: Unauthenticated,
-// PermissionDenied. A wait also ends with the error when access changes meanwhile. A value; the
-// driver and the refusals must outlive it.
+// PermissionDenied. A wait also ends with the error when access changes meanwhile. A caller who
+// makes too many calls is rejected at once, and costs the driver nothing: ResourceExhausted. A
+// value; the driver and the refusals must outlive it.
 class Admission {
  public:
   // `refused`: the caller is rejected in any case.
@@ -94,6 +95,7 @@ class Admission {
     return rpc_ != Rpc::kAccessWhoAmI && absl::StartsWith(NameOf(rpc_), "Access.");
   }
   bool free() const { return caller_.kind == Caller::Kind::kInsecure && !concerns_access(); }
+  bool too_many() const { return absl::IsResourceExhausted(refused_); }
   absl::Status CheckCaller(const View& view) const;
   absl::Status CheckCertificate(const AccessRow& row, const View& view) const;
   absl::Status CheckPerson(const core::Coordinator& coordinator) const;

@@ -10,6 +10,7 @@
 #include "base/security/certificate.h"
 #include "base/status.h"
 #include "base/utf8.h"
+#include "proto/convert/retry_after.h"
 
 namespace dp::server {
 namespace {
@@ -40,6 +41,15 @@ absl::StatusOr<Caller> HolderOf(const std::string& pem) {
   return absl::InvalidArgumentError("the name in it has control characters, or is not UTF-8");
 }
 
+// Without the port: all callers at that address.
+std::string HostOf(const Caller& caller) { return caller.peer.substr(0, caller.peer.rfind(':')); }
+
+double PerSecond(const CallLimits& limits, const Caller& caller, bool identified) {
+  if (!identified || caller.kind == Caller::Kind::kStranger) return limits.of_strangers();
+  const bool worker = caller.kind == Caller::Kind::kCertificate && !caller.is_person();
+  return worker ? limits.of_worker() : limits.of_caller;
+}
+
 }  // namespace
 
 std::string CertificateOf(const grpc::CallbackServerContext& context) {
@@ -48,10 +58,39 @@ std::string CertificateOf(const grpc::CallbackServerContext& context) {
 
 Gate::Gate(Driver& driver, Options options) : driver_(driver), options_(std::move(options)) {}
 
-Admission Gate::Admit(const grpc::CallbackServerContext& context, Rpc rpc, AccessObject object) {
+Admission Gate::Admit(grpc::CallbackServerContext& context, Rpc rpc, AccessObject object) {
   Caller caller{.peer = context.peer()};
   absl::Status identified = Identify(context, caller);
+  if (absl::Status counted = Count(context, rpc, caller, identified.ok()); !counted.ok()) {
+    identified = std::move(counted);
+  }
   return {driver_, refusals_, rpc, std::move(caller), std::move(object), std::move(identified)};
+}
+
+absl::Status Gate::Count(grpc::CallbackServerContext& context, Rpc rpc, const Caller& caller,
+                         bool identified) {
+  if (caller.kind == Caller::Kind::kInsecure) return absl::OkStatus();
+  const double per_second = PerSecond(options_.calls, caller, identified);
+  const absl::Duration wait = Take(caller, identified, per_second);
+  if (wait == absl::ZeroDuration()) return absl::OkStatus();
+  const int64_t wait_ms = absl::ToInt64Milliseconds(wait) + 1;
+  context.AddTrailingMetadata(kRetryAfterMetadata, absl::StrCat(wait_ms));
+  const std::string why =
+      absl::StrCat(ToString(caller), " makes more than ", per_second,
+                   " calls a second, which is the limit (dp-coordinator --calls-per-second)");
+  refusals_.Add(caller, rpc, absl::ResourceExhaustedError(why), absl::Now());
+  return absl::ResourceExhaustedError(absl::StrCat(why, "; try again in ", wait_ms, "ms"));
+}
+
+// Names of callers who have proven them cannot be mistaken for each other: each begins with its
+// role, or with "rank".
+absl::Duration Gate::Take(const Caller& caller, bool identified, double per_second) {
+  const bool known = identified && caller.kind != Caller::Kind::kStranger;
+  const std::string name = !known               ? HostOf(caller)
+                           : caller.is_person() ? absl::StrCat("person ", caller.identity.name)
+                                                : ToString(caller);
+  MutexLock lock(mu_);
+  return (known ? rates_ : rates_of_strangers_).Take(name, per_second, clock_.Now());
 }
 
 absl::Status Gate::Identify(const grpc::CallbackServerContext& context, Caller& caller) {

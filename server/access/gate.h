@@ -6,10 +6,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/security/token.h"
 #include "grpcpp/grpcpp.h"
 #include "server/access/admission.h"
+#include "server/access/call_rates.h"
 #include "server/access/caller.h"
 #include "server/access/refusals.h"
 #include "server/driver/driver.h"
@@ -18,6 +20,16 @@ namespace dp::server {
 
 // The certificate that the caller has shown, in PEM; empty: none.
 std::string CertificateOf(const grpc::CallbackServerContext& context);
+
+// How many calls one caller may make each second, on average. A caller in plain text has no name,
+// and no rate.
+struct CallLimits {
+  double of_caller = 1'000;  // of a person, and of a rank
+  // A worker calls for all of its ranks.
+  double of_worker() const { return of_caller * 10; }
+  // All callers at one address that prove nothing: those who join, and those who are rejected.
+  double of_strangers() const { return of_caller / 10; }
+};
 
 // Finds out who makes a call, and lets it reach the driver only as that caller may. The services
 // know the driver by admissions alone. The driver must outlive it. Thread-safe.
@@ -28,12 +40,14 @@ class Gate {
     std::optional<security::TokenKey> token_key = {};
     // Callers in plain text may do everything (--insecure).
     bool plain_text = false;
+    CallLimits calls = {};
   };
 
   Gate(Driver& driver, Options options);
 
   // Never fails: an admission of a caller who may not make the call gives the error.
-  Admission Admit(const grpc::CallbackServerContext& context, Rpc rpc, AccessObject object = {});
+  Admission Admit(grpc::CallbackServerContext& context, Rpc rpc, AccessObject object = {})
+      DP_EXCLUDES(mu_);
 
   bool plain_text() const { return options_.plain_text; }
   const std::optional<security::TokenKey>& token_key() const { return options_.token_key; }
@@ -50,11 +64,20 @@ class Gate {
       DP_EXCLUDES(mu_);
   absl::Status IdentifyByCertificate(const std::string& pem, Caller& caller) DP_EXCLUDES(mu_);
 
+  // Counts the call. Errors: ResourceExhausted the caller makes too many; the metadata of the call
+  // then says when to retry.
+  absl::Status Count(grpc::CallbackServerContext& context, Rpc rpc, const Caller& caller,
+                     bool identified) DP_EXCLUDES(mu_);
+  absl::Duration Take(const Caller& caller, bool identified, double per_second) DP_EXCLUDES(mu_);
+
   Driver& driver_;
   const Options options_;
+  const Clock& clock_ = Clock::Steady();
   Refusals refusals_;
 
   Mutex mu_;
+  CallRates rates_ DP_GUARDED_BY(mu_);
+  CallRates rates_of_strangers_ DP_GUARDED_BY(mu_);  // invented addresses crowd out no known caller
   absl::flat_hash_map<std::string, Caller> parsed_ DP_GUARDED_BY(mu_);  // by certificate in PEM
 };
 

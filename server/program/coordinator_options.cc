@@ -36,6 +36,7 @@ struct Flags {
   bool accept_data_loss = false;
   uint64_t memory_max = kMemoryMax;
   KeyValueLimits store;
+  CallerFlags callers;
   DiskFlags disk;
 };
 
@@ -101,6 +102,7 @@ absl::StatusOr<CoordinatorOptions> Check(const Flags& flags) {
                              .accept_data_loss = flags.accept_data_loss,
                              .memory = MemoryShares::Of(flags.memory_max),
                              .store = flags.store,
+                             .callers = flags.callers,
                              .disk = flags.disk};
   DP_ASSIGN_OR_RETURN(options.listen, ParseAddress("--listen", flags.listen));
   DP_RETURN_IF_ERROR(CheckIdentity(flags.identity));
@@ -187,6 +189,7 @@ std::variant<CoordinatorOptions, int> ReadCommandLine(int argc, char** argv) {
                "after a start that was refused for that, and only once");
   AddMemoryLimit(app, flags.memory_max);
   AddStoreLimits(app, flags.store);
+  AddCallerLimits(app, flags.callers);
   AddDiskLimits(app, flags.disk);
   app.set_version_flag("--version", VersionLine("dp-coordinator"));
   app.failure_message([](const CLI::App*, const CLI::Error& error) {

@@ -28,6 +28,7 @@ struct CoordinatorOptions {
   bool accept_data_loss = false;
   MemoryShares memory;
   KeyValueLimits store;
+  CallerFlags callers;
   DiskFlags disk;
 };
 

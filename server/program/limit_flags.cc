@@ -18,6 +18,9 @@ constexpr uint64_t kValueBytesMax = 8 << 20;
 // More than any memory holds, but no count overflows.
 constexpr uint64_t kKeysMax = uint64_t{1} << 32;
 constexpr uint64_t kStoreBytesMax = uint64_t{1} << 40;
+// More than a coordinator can answer, and more than a system has descriptors.
+constexpr uint64_t kCallsMax = 1'000'000'000;
+constexpr uint64_t kConnectionsMax = uint64_t{1} << 30;
 
 // Less would not hold what one rank writes in a moment.
 constexpr uint64_t kLogBytesMin = uint64_t{1} << 20;
@@ -80,6 +83,14 @@ void AddMemoryLimit(CLI::App& app, uint64_t& memory_max) {
       "Memory for requests, beside the state, as 1GiB; past it TCPStore clients wait and other "
       "calls are retried; keys that clients wait for may take as much again")
       ->default_str(InUnits(memory_max));
+}
+
+void AddCallerLimits(CLI::App& app, CallerFlags& flags) {
+  AddCount(app, "--calls-per-second", flags.calls_per_second, kCallsMax,
+           "Calls that a person or a rank may make each second, and ten times as many at once; a "
+           "worker may make ten times as many");
+  AddCount(app, "--connections-per-host", flags.connections_per_host, kConnectionsMax,
+           "Open connections from one address, which may be that of a gateway for many hosts");
 }
 
 void AddDiskLimits(CLI::App& app, DiskFlags& flags) {

@@ -20,6 +20,13 @@ void AddStoreLimits(CLI::App& app, KeyValueLimits& limits);
 // Adds the flag that limits the memory of requests, beside the state.
 void AddMemoryLimit(CLI::App& app, uint64_t& memory_max);
 
+// How much one caller, or one host, may take of the coordinator.
+struct CallerFlags {
+  size_t calls_per_second = 1'000;
+  size_t connections_per_host = 4'096;
+};
+void AddCallerLimits(CLI::App& app, CallerFlags& flags);
+
 // The flags that limit what logs and jobs take of the disk. A flag that is not given follows from
 // the disk's size (DiskShares).
 struct DiskFlags {

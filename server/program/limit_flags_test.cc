@@ -12,6 +12,7 @@ using ::testing::HasSubstr;
 
 struct Limits {
   KeyValueLimits store;
+  CallerFlags callers;
   DiskFlags disk;
   std::string error;
 };
@@ -20,6 +21,7 @@ Limits Parsed(const std::string& flag, const std::string& value) {
   Limits limits;
   CLI::App app;
   AddStoreLimits(app, limits.store);
+  AddCallerLimits(app, limits.callers);
   AddDiskLimits(app, limits.disk);
   try {
     app.parse(std::vector<std::string>{absl::StrCat(flag, "=", value)});
@@ -32,6 +34,8 @@ Limits Parsed(const std::string& flag, const std::string& value) {
 TEST(LimitFlagsTest, WhatIsInRangeIsTaken) {
   EXPECT_EQ(Parsed("--store-bytes-max", "5000000000").store.total_bytes, 5000000000u);
   EXPECT_EQ(Parsed("--store-keys-max", "1").store.keys, 1u);
+  EXPECT_EQ(Parsed("--calls-per-second", "5").callers.calls_per_second, 5u);
+  EXPECT_EQ(Parsed("--connections-per-host", "20000").callers.connections_per_host, 20'000u);
   EXPECT_EQ(Parsed("--logs-bytes-max", "2MiB").disk.logs_bytes_max, uint64_t{2} << 20);
   EXPECT_EQ(Parsed("--job-logs-bytes-max", "1048576").disk.job_logs_bytes_max, uint64_t{1} << 20);
   EXPECT_EQ(Parsed("--log-disk-reserve", "0").disk.log_disk_reserve, 0u);
@@ -43,6 +47,8 @@ TEST(LimitFlagsTest, ACountThatIsNoneIsRefusedWithTheRange) {
                 HasSubstr(value + " is no whole number from 1 to 1099511627776"));
     EXPECT_THAT(Parsed("--store-key-bytes-max", value).error,
                 HasSubstr(value + " is no whole number from 1 to 1048576"));
+    EXPECT_THAT(Parsed("--connections-per-host", value).error,
+                HasSubstr(value + " is no whole number from 1 to 1073741824"));
   }
 }
 

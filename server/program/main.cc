@@ -126,6 +126,10 @@ std::optional<std::string> DirectStoreHost(const CoordinatorOptions& options) {
   return host == "0.0.0.0" || host == "::" ? "" : host;
 }
 
+CallLimits CallsOf(const CoordinatorOptions& options) {
+  return {.of_caller = static_cast<double>(options.callers.calls_per_second)};
+}
+
 // The sockets that TcpStores serves on. The address is resolved only here. A name that does not
 // resolve is an error at the start, and slow resolution holds nobody up later.
 struct TcpStoreSockets {
@@ -259,11 +263,15 @@ absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
                                                         .notify = &notify},
                                                        *journal, Clock::Steady(), end));
   DP_RETURN_IF_ERROR(ReplaceRevokedAdmin(identity, *driver));
-  DP_ASSIGN_OR_RETURN(const auto server, Server::Start(options.listen, *driver, logs,
-                                                       {.direct_stores = DirectStoreHost(options),
-                                                        .grpc_bytes_max = options.memory.grpc,
-                                                        .tls = identity.tls(),
-                                                        .plain_text = options.insecure}));
+  DP_ASSIGN_OR_RETURN(const auto server,
+                      Server::Start(options.listen, *driver, logs,
+                                    {.direct_stores = DirectStoreHost(options),
+                                     .grpc_bytes_max = options.memory.grpc,
+                                     .connections_of_host = options.callers.connections_per_host,
+                                     .calls = CallsOf(options),
+                                     .open_calls = {.answer_bytes = options.memory.answers},
+                                     .tls = identity.tls(),
+                                     .plain_text = options.insecure}));
   DP_ASSIGN_OR_RETURN(const auto tcp_stores,
                       TcpStores::Start(options, sockets, *driver, server->callers()));
   DP_RETURN_IF_ERROR(Announce(options, server->address(), identity));

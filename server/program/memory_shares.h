@@ -13,17 +13,18 @@ inline constexpr uint64_t kMemoryMax = uint64_t{1} << 30;
 // MiB, at a time.
 inline constexpr uint64_t kMemoryMaxMin = uint64_t{256} << 20;
 
-// The shares of --memory-max. The rest, an eighth, is for copies on the way: records of the
-// journal, answers, pages of logs. Keys that TCPStore clients wait for are counted separately
-// (store/wire/message_memory), and may take as much again as the flag.
+// The shares of --memory-max. Records of the journal and pages of logs add a little to them. Keys
+// that TCPStore clients wait for are counted separately (store/wire/message_memory), and may take
+// as much again as the flag.
 struct MemoryShares {
   size_t tcpstore;  // requests of TCPStore clients until they are answered
   size_t grpc;      // buffers and open calls of gRPC, a few KiB each
   size_t driver;    // requests that are queued for the driver or being journalled
+  size_t answers;   // answers that callers have not taken yet
 
   static MemoryShares Of(uint64_t memory_max) {
     return {static_cast<size_t>(memory_max / 4), static_cast<size_t>(memory_max / 2),
-            static_cast<size_t>(memory_max / 8)};
+            static_cast<size_t>(memory_max / 8), static_cast<size_t>(memory_max / 8)};
   }
 };
 

@@ -1,5 +1,6 @@
 #include "server/rpc/connection_listener.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -13,8 +14,10 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/program/descriptor_limit.h"
 #include "base/socket_end.h"
 
 namespace dp::server {
@@ -40,7 +43,9 @@ ConnectionListener::ConnectionListener(FileDescriptor listener, const Acceptors&
       limits_(limits),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       end_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      turns_(limits.handshakes) {
+      turns_(limits.handshakes),
+      open_(limits.open_of_host),
+      full_("connections_refused") {
   DP_CHECK(epoll_.valid() && end_.valid());
   Watch(listener_.get());
   Watch(end_.get());
@@ -94,16 +99,40 @@ void ConnectionListener::AcceptAll() {
       if (errno == ECONNABORTED || errno == EINTR) continue;
       return;
     }
-    const int on = 1;
-    (void)setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    const int fd = socket.get();
-    std::string host = HostOf(address);
-    if (of_host_[host] >= limits_.silent_of_host) CloseOldestOf(host);
-    if (silent_.size() >= limits_.silent) CloseOldestOf("");
-    ++of_host_[host];
-    silent_.emplace(fd, Silent{std::move(socket), std::move(host), absl::Now()});
-    Watch(fd);
+    Add(std::move(socket), HostOf(address));
   }
+}
+
+void ConnectionListener::Add(FileDescriptor socket, std::string host) {
+  const int on = 1;
+  (void)setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  if (!FindDescriptor(socket)) return;
+  const int fd = socket.get();
+  open_.Remove(fd);  // gRPC has closed the one that had this number
+  if (!HasRoom(host)) return;
+  if (of_host_[host] >= limits_.silent_of_host) CloseOldestOf(host);
+  if (silent_.size() >= limits_.silent) CloseOldestOf("");
+  ++of_host_[host];
+  silent_.emplace(fd, Silent{std::move(socket), std::move(host), absl::Now()});
+  Watch(fd);
+}
+
+bool ConnectionListener::FindDescriptor(FileDescriptor& socket) {
+  if (!IsReservedDescriptor(socket.get())) return true;
+  full_.Failed(absl::ResourceExhaustedError(
+      "the process has no descriptors for more connections; raise its limit on open files"));
+  if (silent_.empty()) return false;
+  CloseOldestOf("");
+  socket = FileDescriptor(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));  // the lowest that is free
+  return socket.valid() && !IsReservedDescriptor(socket.get());
+}
+
+bool ConnectionListener::HasRoom(const std::string& host) {
+  if (open_.HasRoom(host, absl::Now(), [this](int fd) { return IsOpen(fd); })) return true;
+  full_.Failed(absl::ResourceExhaustedError(
+      absl::StrCat(host, " has ", limits_.open_of_host,
+                   " connections open, which is the limit of --connections-per-host")));
+  return false;
 }
 
 void ConnectionListener::Watch(int fd) {
@@ -113,9 +142,27 @@ void ConnectionListener::Watch(int fd) {
   DP_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
 }
 
+// The kernel forgets what it watches when the last descriptor of it is closed.
+void ConnectionListener::WatchForEnd(int fd) {
+  epoll_event event{};
+  event.events = EPOLLET;  // only that both sides have ended it, and once
+  event.data.fd = fd;
+  DP_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0);
+}
+
+bool ConnectionListener::IsOpen(int fd) const {
+  epoll_event event{};
+  event.events = EPOLLET;
+  event.data.fd = fd;
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0;
+}
+
 void ConnectionListener::Heard(int fd) {
   const auto silent = silent_.find(fd);
-  if (silent == silent_.end()) return;  // closed since the kernel reported it
+  if (silent == silent_.end()) {
+    if (!waiting_.contains(fd)) open_.Remove(fd);
+    return;
+  }
   unsigned char first = 0;
   const ssize_t got = recv(fd, &first, 1, MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -125,17 +172,19 @@ void ConnectionListener::Heard(int fd) {
   const bool may_wait = acceptor == nullptr || acceptor != acceptors_.tls ||
                         turns_.Add(silent->second.host, fd, absl::Now());
   if (acceptor == nullptr || !may_wait) return Close(silent);
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  waiting_.emplace(fd, std::move(silent->second.socket));
+  WatchForEnd(fd);
+  waiting_.emplace(fd, Waiting{std::move(silent->second.socket), silent->second.host});
   Close(silent);
   if (acceptor != acceptors_.tls) PassOn(fd, *acceptor);
 }
 
 void ConnectionListener::PassOn(int fd, Acceptor& acceptor) {
   const auto waiting = waiting_.find(fd);
+  if (!HasRoom(waiting->second.host)) return void(waiting_.erase(waiting));
+  open_.Add(waiting->second.host, fd);
   Acceptor::NewConnectionParameters connection;
   connection.listener_fd = listener_.get();
-  connection.fd = waiting->second.Release();
+  connection.fd = waiting->second.socket.Release();
   waiting_.erase(waiting);
   acceptor.HandleNewConnection(&connection);
 }

@@ -7,14 +7,19 @@
 
 #include "absl/time/time.h"
 #include "base/file_descriptor.h"
+#include "base/program/repeated_reason.h"
 #include "grpcpp/server_builder.h"
 #include "server/rpc/handshake_turns.h"
+#include "server/rpc/open_connections.h"
 
 namespace dp::server {
 
 // Accepts connections in front of gRPC, which would accept without any bound. A connection is
 // passed on once its first byte has come, which says whether it is TLS. A caller that never speaks
 // therefore costs no more than a socket, and not for long. Handshakes of TLS begin in turns.
+//
+// The program keeps some descriptors for its own files. Once only these are left, a new connection
+// takes the place of the oldest silent one. If there is none, the new one is closed.
 //
 // It has a thread of its own. The acceptors, of a gRPC server that has started, must outlive it.
 class ConnectionListener {
@@ -27,6 +32,8 @@ class ConnectionListener {
     size_t silent = 1'024;
     size_t silent_of_host = 256;
     absl::Duration silence = absl::Seconds(10);
+    // Connections that gRPC serves, from one host; more are closed.
+    size_t open_of_host = 4'096;
     HandshakeTurns::Limits handshakes = {};
   };
   // Whom to pass connections to; null: such connections are closed.
@@ -46,13 +53,26 @@ class ConnectionListener {
     std::string host;
     absl::Time since;
   };
+  struct Waiting {
+    FileDescriptor socket;
+    std::string host;
+  };
 
   void Run();
   void AcceptAll();
+  void Add(FileDescriptor socket, std::string host);
+  // Gives the connection a descriptor that is not reserved, if need be that of the oldest silent
+  // one. Returns false if there is none.
+  bool FindDescriptor(FileDescriptor& socket);
+  bool HasRoom(const std::string& host);
   void Watch(int fd);
   // Passes on a connection that has spoken, or closes one that has ended.
   void Heard(int fd);
   void PassOn(int fd, Acceptor& acceptor);
+  // From now on its events only say that it has ended.
+  void WatchForEnd(int fd);
+  // Whether gRPC still has the connection that it was given under this number.
+  bool IsOpen(int fd) const;
   // Passes on those whose turn it is.
   void BeginHandshakes();
   absl::Duration Patience() const;
@@ -68,8 +88,10 @@ class ConnectionListener {
   std::map<int, Silent> silent_;
   std::map<std::string, size_t> of_host_;  // how many of them
   HandshakeTurns turns_;
-  std::map<int, FileDescriptor> waiting_;  // for their turns
-  std::jthread thread_;                    // last: it uses the others
+  std::map<int, Waiting> waiting_;  // for their turns
+  OpenConnections open_;            // gRPC closes them
+  RepeatedReason full_;
+  std::jthread thread_;  // last: it uses the others
 };
 
 }  // namespace dp::server

@@ -69,6 +69,17 @@ class ConnectionListenerTest : public testing::Test {
     char byte;
     return recv(socket.get(), &byte, 1, 0) == 1 ? "bytes" : "end";
   }
+  // Connects until gRPC has answered, which closes its end of an earlier connection in a moment.
+  bool GetsThrough() {
+    const absl::Time deadline = absl::Now() + absl::Milliseconds(kPatienceMs);
+    while (absl::Now() < deadline) {
+      const FileDescriptor socket = Connect();
+      (void)send(socket.get(), Spoken().data(), Spoken().size(), MSG_NOSIGNAL);
+      if (Next(socket) == "bytes") return true;
+    }
+    return false;
+  }
+  static std::string Spoken() { return {kPreface, sizeof(kPreface) - 1}; }
   static bool IsOpen(const FileDescriptor& socket) { return Next(socket, 0) == "nothing"; }
   // Whether a client of gRPC gets an HTTP/2 connection.
   bool Connects(const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
@@ -131,7 +142,7 @@ TEST_F(ConnectionListenerTest, TlsAndPlainTextAreServedOnOnePort) {
 TEST_F(ConnectionListenerTest, PlainTextThatNobodyServesIsClosed) {
   ListenForTlsOnly();
   const FileDescriptor client = Connect();
-  Send(client, kPreface);
+  Send(client, Spoken());
   EXPECT_EQ(Next(client), "end");
   EXPECT_TRUE(Connects(ClientTls()));
 }
@@ -158,10 +169,23 @@ TEST_F(ConnectionListenerTest, AHostThatConnectsTooOftenClosesItsOwnConnectionsO
   EXPECT_TRUE(IsOpen(other) && IsOpen(second));
 }
 
+TEST_F(ConnectionListenerTest, AHostWithTooManyOpenConnectionsGetsNoMore) {
+  ListenForBoth({.open_of_host = 1});
+  FileDescriptor first = Connect();
+  Send(first, Spoken());
+  EXPECT_EQ(Next(first), "bytes");
+  const FileDescriptor second = Connect(), other = Connect("127.0.0.2");
+  EXPECT_EQ(Next(second), "end");
+  Send(other, Spoken());
+  EXPECT_EQ(Next(other), "bytes");
+  first.Close();
+  EXPECT_TRUE(GetsThrough());
+}
+
 TEST_F(ConnectionListenerTest, AConnectionThatHasSpokenIsNotSilentAnyMore) {
   ListenForBoth({.silent = 1});
   const FileDescriptor speaker = Connect();
-  Send(speaker, std::string(kPreface, sizeof(kPreface) - 1));
+  Send(speaker, Spoken());
   EXPECT_EQ(Next(speaker), "bytes");
   const FileDescriptor first = Connect(), second = Connect();
   EXPECT_EQ(Next(first), "end");

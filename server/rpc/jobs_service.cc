@@ -214,8 +214,7 @@ class JobsService final : public v1::Jobs::CallbackService {
  private:
   // Sets who submits the job: a user does it in their own name, an administrator in any. In plain
   // text anybody may give any name, so it proves nothing.
-  Admission AdmitOwner(const grpc::CallbackServerContext& context, Rpc rpc,
-                       core::SubmitJob* submit) {
+  Admission AdmitOwner(grpc::CallbackServerContext& context, Rpc rpc, core::SubmitJob* submit) {
     const Admission admission = gate_.Admit(context, rpc);
     const Caller& caller = admission.caller();
     if (!caller.is_person()) return admission;
@@ -248,7 +247,7 @@ class JobsService final : public v1::Jobs::CallbackService {
   }
   // Answers once the job's version is no longer `since`.
   template <typename Response>
-  grpc::ServerUnaryReactor* Watch(const grpc::CallbackServerContext& context, Rpc rpc, uint64_t job,
+  grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext& context, Rpc rpc, uint64_t job,
                                   uint64_t since, absl::Duration timeout, Response* response) {
     auto* call =
         new WatchJobCall(gate_.Admit(context, rpc, AccessObject::Of(JobId(job))), logs_, JobId(job),

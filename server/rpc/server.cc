@@ -34,11 +34,26 @@ constexpr char kLogsService[] = "dp.v1.Logs";
 // hundreds; further calls wait at the client.
 constexpr int kStreamsMax = 4096;
 
+// The metadata of a call: a rank's token, and what gRPC adds; 1 KiB together.
+constexpr int kMetadataBytesMax = 8 << 10;
+
+// From the first byte of a connection until its client has spoken TLS and HTTP/2. gRPC allows 120 s
+// otherwise, for which a silent client would hold a descriptor.
+constexpr int kHandshakeMs = 10'000;
+
+// A client that sends pings faster than it may is disconnected after so many.
+constexpr int kPingStrikes = 2;
+
 void SetTransport(grpc::ServerBuilder& builder, size_t bytes_max) {
   grpc::ResourceQuota quota("coordinator");
   quota.Resize(bytes_max);
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+#ifdef GRPC_ARG_ABSOLUTE_MAX_METADATA_SIZE  // gRPC 1.55 and later reject by chance below this
+  builder.AddChannelArgument(GRPC_ARG_ABSOLUTE_MAX_METADATA_SIZE, kMetadataBytesMax);
+#endif
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   builder.SetMaxSendMessageSize(kMessageBytesMax);
   // Otherwise two coordinators could listen on one port, and each would get a part of the calls.
@@ -46,6 +61,7 @@ void SetTransport(grpc::ServerBuilder& builder, size_t bytes_max) {
   // Clients may ping during their long polls, and between calls, every 5 s.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, kPingStrikes);
   // A peer that vanished holds its parked calls no longer than this.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
@@ -65,7 +81,7 @@ std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsOptions& tls) {
 }
 
 Gate::Options GateOptions(const ServerOptions& options) {
-  Gate::Options gate{.plain_text = options.plain_text};
+  Gate::Options gate{.plain_text = options.plain_text, .calls = options.calls};
   if (options.tls.has_value()) gate.token_key = options.tls->authority->tokens();
   return gate;
 }
@@ -86,6 +102,7 @@ Server::Server(const ListenAddress& address, Driver& driver, LogThread& logs,
                const ServerOptions& options)
     : address_(address),
       gate_(driver, GateOptions(options)),
+      watch_(options.open_calls),
       services_(MakeServices(logs, options)) {}
 
 std::vector<std::unique_ptr<grpc::Service>> Server::MakeServices(LogThread& logs,
@@ -123,7 +140,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenAddress& addre
     server->server_->GetHealthCheckService()->SetServingStatus(name, true);
   }
   server->WatchHealth(driver, logs);
-  ConnectionListener::Limits limits;
+  ConnectionListener::Limits limits{.open_of_host = options.connections_of_host};
   limits.handshakes.per_second *= std::max(std::thread::hardware_concurrency(), 1u);
   server->listener_ = std::make_unique<ConnectionListener>(std::move(listener), acceptors, limits);
   return server;
@@ -134,6 +151,9 @@ ConnectionListener::Acceptors Server::Build(const ServerOptions& options) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   SetTransport(builder, options.grpc_bytes_max);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(watch_.Interceptors());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   if (options.tls.has_value()) {
     tls_ = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD,
                                                                 TlsCredentials(*options.tls));

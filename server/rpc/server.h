@@ -13,6 +13,7 @@
 #include "server/driver/driver.h"
 #include "server/driver/health_watch.h"
 #include "server/logs/log_thread.h"
+#include "server/rpc/call_watch.h"
 #include "server/rpc/connection_listener.h"
 #include "server/rpc/listen_address.h"
 
@@ -36,6 +37,9 @@ struct ServerOptions {
   // with such stores are rejected.
   std::optional<std::string> direct_stores = {};
   size_t grpc_bytes_max = kGrpcBytesMax;
+  size_t connections_of_host = ConnectionListener::Limits().open_of_host;
+  CallLimits calls = {};
+  OpenCalls::Limits open_calls = {};
   std::optional<TlsOptions> tls = {};
   bool plain_text = true;  // also serves callers in plain text, who may do everything
 };
@@ -73,6 +77,7 @@ class Server {
   ListenAddress address_;
   StoreCallers callers_;
   Gate gate_;
+  CallWatch watch_;
   std::unique_ptr<ConnectionListener::Acceptor> tls_;
   std::unique_ptr<ConnectionListener::Acceptor> plain_text_;
   const std::vector<std::unique_ptr<grpc::Service>> services_;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/duration_text.h"
+#include "base/program/descriptor_limit.h"
 #include "base/program/log.h"
 #include "base/status.h"
 
@@ -148,6 +149,7 @@ void Server::Accept() {
     if (connections_.size() >= options_.connections_max) return SetAccepting(false);
     FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.valid()) {
+      if (IsReservedDescriptor(socket.get())) return SetAccepting(false);
       if (Admits(socket.get())) Open(std::move(socket));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       return SetAccepting(false);

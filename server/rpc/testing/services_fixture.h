@@ -22,7 +22,7 @@ class ServicesFixture : public ::testing::Test {
     ASSERT_TRUE(driver.ok()) << driver.status();
     driver_ = *std::move(driver);
     logs_ = std::make_unique<LogThread>(LogStore(scratch_.path()), [](const absl::Status&) {});
-    auto server = Server::Start({"127.0.0.1", 0}, *driver_, *logs_);
+    auto server = Server::Start({"127.0.0.1", 0}, *driver_, *logs_, server_options_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     client_ = std::make_unique<ClusterClient>(server_->address().ToString());
@@ -53,6 +53,7 @@ class ServicesFixture : public ::testing::Test {
   }
 
   Driver::Options options_;  // a test's constructor may change them
+  ServerOptions server_options_;
   const ScratchDir scratch_;
   MemoryJournal journal_;
   std::unique_ptr<Driver> driver_;

@@ -44,7 +44,7 @@ class TlsFixture : public ::testing::Test {
     logs_ =
         std::make_unique<LogThread>(LogStore(scratch_.path() / "logs"), [](const absl::Status&) {});
     auto server = Server::Start({"127.0.0.1", 0}, *driver_, *logs_,
-                                {.tls = ServerFiles(), .plain_text = plain_text_});
+                                {.calls = calls_, .tls = ServerFiles(), .plain_text = plain_text_});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -117,6 +117,7 @@ class TlsFixture : public ::testing::Test {
 
   // A test's constructor may change these.
   Driver::Options options_;
+  CallLimits calls_;
   bool plain_text_ = false;        // also serves callers in plain text
   std::string other_authorities_;  // further ones whose certificates callers may show, in PEM
 

@@ -1,0 +1,128 @@
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/convert/retry_after.h"
+#include "proto/convert/time.h"
+#include "server/rpc/testing/services_fixture.h"
+#include "server/rpc/testing/tls_fixture.h"
+
+// How many calls a caller may make, and how long it may hold one.
+
+namespace dp::server {
+namespace {
+
+using grpc::StatusCode;
+using ::testing::HasSubstr;
+
+// A person and a rank may make ten calls at once here, and a worker a hundred.
+class CallRatesTest : public TlsFixture {
+ protected:
+  CallRatesTest() { calls_.of_caller = 1; }
+
+  static grpc::Status WhoAmI(ClusterClient& caller) {
+    return caller.Call(caller.access(), &v1::Access::Stub::WhoAmI, {}).status;
+  }
+  // Calls until the coordinator rejects one for the rate; returns that error.
+  static grpc::Status Flood(ClusterClient& caller) {
+    for (int i = 0; i < 10'000; ++i) {
+      const grpc::Status status = WhoAmI(caller);
+      if (status.error_code() == StatusCode::RESOURCE_EXHAUSTED) return status;
+    }
+    return grpc::Status::OK;
+  }
+};
+
+TEST_F(CallRatesTest, AFloodIsRejectedWithTheLimitAndTheTimeToWait) {
+  const auto ann = As({Role::kUser, "ann"});
+  const grpc::Status flooded = Flood(*ann);
+  EXPECT_EQ(flooded.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(flooded.error_message(),
+              HasSubstr("user ann makes more than 1 calls a second, which is the limit"));
+  EXPECT_THAT(flooded.error_message(), ::testing::ContainsRegex("try again in [0-9]+ms"));
+}
+
+TEST_F(CallRatesTest, TheTimeToWaitIsAlsoForOtherClientsOfGrpc) {
+  const auto ann = As({Role::kUser, "ann"});
+  Flood(*ann);
+  grpc::ClientContext context;
+  v1::WhoAmIResponse response;
+  EXPECT_FALSE(ann->access().WhoAmI(&context, {}, &response).ok());
+  const auto& trailing = context.GetServerTrailingMetadata();
+  ASSERT_TRUE(trailing.contains(kRetryAfterMetadata));
+  const std::string wait_ms(trailing.find(kRetryAfterMetadata)->second.data(),
+                            trailing.find(kRetryAfterMetadata)->second.size());
+  EXPECT_GT(std::stoi(wait_ms), 0);
+  EXPECT_LE(std::stoi(wait_ms), 1'001);
+}
+
+TEST_F(CallRatesTest, NobodyElseIsSlowedDown) {
+  Flood(*As({Role::kUser, "ann"}));
+  EXPECT_TRUE(WhoAmI(*As({Role::kUser, "bob"})).ok());
+  EXPECT_TRUE(WhoAmI(*As({Role::kAdmin, "eve"})).ok());
+  EXPECT_TRUE(WhoAmI(*As({Role::kWorker, "ann"})).ok());  // the name of a worker, not of a person
+}
+
+TEST_F(CallRatesTest, APersonHasOneRateInAllRolesAndOnAllConnections) {
+  Flood(*As({Role::kUser, "ann"}));
+  EXPECT_EQ(WhoAmI(*As({Role::kAdmin, "ann"})).error_code(), StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(CallRatesTest, AWorkerMayMakeTenTimesAsManyCalls) {
+  const auto worker = As({Role::kWorker, "w"});
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(WhoAmI(*worker).ok()) << i;
+}
+
+TEST_F(CallRatesTest, ARankHasARateOfItsOwn) {
+  EXPECT_TRUE(As({Role::kWorker, "w"})->Register("w", 2).ok());
+  const auto job =
+      As({Role::kUser, "ann"})->Submit(ClusterClient::AJob("job", 2), "request")->job();
+  const auto rank = [&](int number) {
+    return As(WithToken({{JobId(job.id()), Generation(1), number}, FromProto(job.submitted_at())}));
+  };
+  EXPECT_THAT(Flood(*rank(0)).error_message(), HasSubstr("rank 0 of job 1 makes more than 1 "));
+  EXPECT_TRUE(WhoAmI(*rank(1)).ok());
+}
+
+// Also those whose credential does not count: they could have many.
+TEST_F(CallRatesTest, CallersThatProveNothingShareTheRateOfTheirAddress) {
+  EXPECT_THAT(Flood(*As(Nobody())).error_message(),
+              HasSubstr("a caller without a credential makes more than 0.1 calls a second"));
+  EXPECT_EQ(WhoAmI(*As(WithToken("wrong"))).error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(WhoAmI(*As({Role::kUser, "ann"})).ok());
+}
+
+TEST_F(CallRatesTest, RejectedCallsAreOnRecord) {
+  const auto ann = As({Role::kUser, "ann"});
+  Flood(*ann), Flood(*ann);
+  const auto admin = As({Role::kAdmin, "eve"});
+  const auto refusals = admin->Call(admin->access(), &v1::Access::Stub::ListRefusals, {});
+  ASSERT_EQ(refusals->refusals_size(), 1);
+  EXPECT_EQ(refusals->refusals(0).caller(), "user ann");
+  EXPECT_GE(refusals->refusals(0).count(), 2u);
+}
+
+class PlainTextRateTest : public CallRatesTest {
+ protected:
+  PlainTextRateTest() { plain_text_ = true; }
+};
+
+TEST_F(PlainTextRateTest, CallersInPlainTextHaveNoNameAndNoRate) {
+  const auto caller = As(grpc::InsecureChannelCredentials());
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(WhoAmI(*caller).ok()) << i;
+}
+
+class ShortCallsTest : public ServicesFixture {
+ protected:
+  ShortCallsTest() { server_options_.open_calls.lasts = absl::Milliseconds(100); }
+};
+
+TEST_F(ShortCallsTest, ACallThatWaitsTooLongIsEnded) {
+  const uint64_t job = client_->Submit(ClusterClient::AJob("job"), "request")->job().id();
+  const auto watched = WatchJob(job, client_->GetJob(job)->job().version(), /*seconds=*/60);
+  EXPECT_FALSE(watched.ok());
+  AwaitParked(0);
+}
+
+}  // namespace
+}  // namespace dp::server
