@@ -1,0 +1,170 @@
+"""Clients that abuse the coordinator: a job runs on meanwhile, no worker is lost, and the coordinator answers.
+
+The coordinator has its default settings. tests/kit/abuse.py has the attacks, each bounded in connections, calls and
+bytes. tests/bench/scale measures heartbeats meanwhile (`abuse`).
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import unittest
+
+from kit import abuse, http2
+from kit.cluster import Cluster, eventually
+
+MIB = 1 << 20
+# A third of the default --memory-max, with all that the process had before.
+MEMORY_CAP = 384 * MIB
+TURNS = 3
+LOG_BYTES = 4 * MIB
+# Writes lines, and goes on until it is stopped.
+RUNS_ON = f"head -c {LOG_BYTES} /dev/zero | tr '\\0' x | fold -w 1000; echo; exec tail -f /dev/null"
+DESCRIPTORS = 256
+
+
+class AbusedCluster(Cluster):
+    """A worker, a user named ann, and a job of hers that has written logs and runs on."""
+
+    def __init__(self, prefix=(), **options):
+        self.prefix = prefix
+        super().__init__(**options)
+        self.as_ann = {"XDG_CONFIG_HOME": str(self.dir / "ann")}
+        line = self.dpctl("grant", "user", "ann", check=0).stdout.splitlines()[-1]
+        self.dpctl("login", "--token", line.split()[-1], env=self.as_ann, check=0)
+        self.worker(slots=2, name="w")
+        job = {"apiVersion": "dp/v1", "kind": "Job", "name": "runs-on", "ranks": 2,
+               "command": {"argv": ["bash", "-c", RUNS_ON]}}
+        (self.dir / "job.json").write_text(json.dumps(job))
+        self.job = self.dpctl("submit", self.dir / "job.json", "-o", "name", env=self.as_ann, check=0).stdout.split("/")[-1].strip()
+        assert eventually(lambda: self.log_bytes() >= 2 * LOG_BYTES)
+
+    def start_coordinator(self, listen, **how):
+        return super().start_coordinator(listen, prefix=self.prefix, **how)
+
+    def log_bytes(self):
+        return sum(file.stat().st_size for file in (self.dir / "coordinator" / "logs").rglob("*.stdout"))
+
+    def credential_of_ann(self):
+        return self.dir / "ann" / "dp" / "credentials" / self.address
+
+    def events(self):
+        lines = self.dpctl("events", "-o", "json", check=0).stdout.splitlines()
+        return [json.loads(line) for line in lines]
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.coordinator.pid}/fd"))
+
+    def memory_peak(self):
+        status = pathlib.Path(f"/proc/{self.coordinator.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+class AbuseTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = self.enterContext(AbusedCluster())
+        self.descriptors = self.cluster.descriptors()
+
+    def attack(self, attack):
+        """Three turns; returns what the last one returned."""
+        for _ in range(TURNS):
+            result = None
+            with contextlib.suppress(OSError):  # the coordinator may close connections
+                result = attack(self.cluster.address, self.cluster.credential_of_ann())
+            self.assert_serves()
+        self.assertTrue(eventually(lambda: self.cluster.descriptors() <= self.descriptors))
+        return result
+
+    def assert_serves(self):
+        self.cluster.dpctl("ps", check=0)
+        job = self.cluster.describe(self.cluster.job)
+        self.assertEqual((job["state"], job["generation"]), ("RUNNING", 1))
+        self.assertNotIn("lost", [event["kind"] for event in self.cluster.events()])
+        self.assertLess(self.cluster.memory_peak(), MEMORY_CAP)
+
+    def test_streams_that_are_opened_and_reset(self):
+        self.attack(abuse.rapid_reset)
+
+    def test_calls_with_a_megabyte_of_metadata(self):
+        self.attack(abuse.large_headers)
+
+    def test_small_calls_that_unpack_into_large_metadata(self):
+        self.attack(abuse.header_bomb)
+
+    def test_metadata_without_an_end(self):
+        self.attack(abuse.endless_headers)
+
+    def test_pings_without_a_pause(self):
+        self.attack(abuse.pings)
+
+    def test_answers_that_nobody_reads(self):
+        self.attack(abuse.slow_readers)
+
+    def test_messages_of_5_mb(self):
+        self.attack(abuse.large_messages)
+
+    def test_connections_on_which_nothing_comes(self):
+        self.attack(abuse.silent_connections)
+
+    def test_handshakes_that_stop_half_way(self):
+        self.attack(abuse.half_handshakes)
+
+    def test_a_user_who_calls_without_a_pause_is_slowed_down(self):
+        ends = self.attack(abuse.flood)
+        self.assertTrue(any(b"user ann makes more than 1000 calls a second" in end for end in ends.values()))
+        self.assertIn("--calls-per-second", self.cluster.dpctl("audit", check=0).stdout)
+
+    def test_tokens_that_are_guessed(self):
+        ends = self.attack(abuse.bad_tokens)
+        self.assertTrue(any(b"makes more than 100 calls a second" in end for end in ends.values()))
+
+
+class UnreadAnswersTest(unittest.TestCase):
+    def setUp(self):
+        # An eighth is for answers that nobody has read yet.
+        self.cluster = self.enterContext(AbusedCluster(memory_max=256 * MIB))
+
+    def test_beyond_their_memory_the_oldest_are_given_up(self):
+        page = b"\x08\x01"  # of job 1: 1 MiB
+        with http2.Connection(self.cluster.address, self.cluster.credential_of_ann(), window=0) as connection:
+            streams = connection.calls(64, "dp.v1.Logs/Read", page)
+            while len(connection.reset) < 30 and connection.read() is not None:
+                pass
+            self.assertEqual(sorted(connection.reset), streams[:len(connection.reset)])
+            self.assertTrue(any(b"its answer was not taken" in end for end in connection.statuses.values()))
+        self.assertIn("xxx", self.cluster.dpctl("logs", self.cluster.job, "--tail", "1", check=0).stdout)
+
+
+class FewDescriptorsTest(unittest.TestCase):
+    """The coordinator may open 256 files, of which it keeps 64 for its own."""
+
+    def setUp(self):
+        self.cluster = self.enterContext(AbusedCluster(prefix=["prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}"]))
+
+    def connect(self, count):
+        """Connections on which a handshake has begun, so that they are not silent."""
+        sockets = self.enterContext(contextlib.ExitStack())
+        hello = abuse.hello()
+        for _ in range(count):
+            one = sockets.enter_context(socket.create_connection(http2.end_of(self.cluster.address), http2.TIMEOUT_S))
+            with contextlib.suppress(ConnectionError):
+                one.sendall(hello)
+        return sockets
+
+    def test_connections_leave_descriptors_for_the_journal_and_logs(self):
+        before = self.cluster.descriptors()
+        with self.connect(2 * DESCRIPTORS):
+            self.assertTrue(eventually(lambda: "event=connections_refused" in self.cluster.coordinator.log()))
+            self.assertLessEqual(self.cluster.descriptors(), DESCRIPTORS - 32)
+            # Handshakes that do not go on are given up, and make room.
+            self.assertTrue(eventually(lambda: self.cluster.dpctl("ps", "--timeout", "5s").returncode == 0))
+        self.assertTrue(eventually(lambda: self.cluster.descriptors() <= before))
+        # What has to be stored is stored.
+        self.cluster.submit({"apiVersion": "dp/v1", "kind": "Job", "name": "next", "command": {"argv": ["true"]}})
+        self.assertEqual(self.cluster.describe(self.cluster.job)["generation"], 1)
+        self.assertNotIn("lost", [event["kind"] for event in self.cluster.events()])
+
+
+if __name__ == "__main__":
+    unittest.main()
