@@ -92,6 +92,7 @@ v1::Assignment ToProto(const core::Assignment& assignment, const std::string& st
     added->set_store_port(rank.store_port);
     added->set_hand_over(rank.hand_over);
     added->set_on_gpu(rank.on_gpu);
+    added->set_owner(rank.owner);
     *added->mutable_submitted_at() = ToProto(rank.submitted_at);
     *added->mutable_spec() = ParseSpec(rank.spec);
     if (added->spec().command().store() == "direct") added->set_store_host(store_host);

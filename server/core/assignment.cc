@@ -38,6 +38,7 @@ Assignment AssignmentOf(const Worker& worker, const JobRegistry& jobs) {
     assignment.ranks.back().hand_over = job->handover.has_value();
     assignment.ranks.back().submitted_at = job->submitted_at;
     assignment.ranks.back().on_gpu = job->on_gpus;
+    assignment.ranks.back().owner = job->owner;
     if (job->spec.joins_by_running) assignment.ranks.back().hosts = HostsOf(*job);
   }
   std::sort(assignment.ranks.begin(), assignment.ranks.end(),

@@ -33,6 +33,7 @@ struct AssignedRank {
   bool hand_over = false;
   absl::Time submitted_at = absl::InfinitePast();  // of the job
   bool on_gpu = false;                             // all ranks of the generation train on GPUs
+  std::string owner = {};                          // Job::owner
 };
 
 // The desired state of one worker: the ranks that it should run, by RankKey. A rank that is not

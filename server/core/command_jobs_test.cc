@@ -64,6 +64,13 @@ TEST_F(CommandJobsTest, ACommandsRanksAreToldWhereAllAreAndTheirPorts) {
   EXPECT_EQ(coordinator_.job(job)->ranks[2].port, 5001);
 }
 
+TEST_F(CommandJobsTest, ARankIsAssignedWithTheOwnerOfItsJob) {
+  const WorkerId node = Register("node", 1);
+  Apply(SubmitJob{"request", {"job", 1, ""}, "ann", "ann"});
+  PlaceAll();
+  EXPECT_EQ(coordinator_.assignment(node, life(node))->ranks.at(0).owner, "ann");
+}
+
 TEST_F(CommandJobsTest, RanksThatJoinAWorldAreToldByTheWorld) {
   const WorkerId node = Register("node", 1);
   SubmitAndPlace(1);

@@ -146,6 +146,8 @@ TEST_F(ServicesTest, AWorkerSeesItsAssignmentAndItsWorldIsSealed) {
   ASSERT_EQ(watched->assignment().ranks_size(), 2);
   EXPECT_EQ(watched->assignment().ranks(1).world_size(), 2);
   EXPECT_EQ(watched->assignment().ranks(1).spec().name(), "job");
+  EXPECT_TRUE(watched->assignment().ranks(1).has_owner());  // nobody: it came in plain text
+  EXPECT_EQ(watched->assignment().ranks(1).owner(), "");
   EXPECT_EQ(client_->Join(job, 0)->world().state(), v1::WORLD_STATE_FORMING);
   const auto joined = client_->Join(job, 1);
   EXPECT_EQ(joined->world().state(), v1::WORLD_STATE_SEALED);
