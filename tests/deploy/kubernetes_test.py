@@ -20,7 +20,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests"))
 
 import kubernetes_tools  # noqa: E402
-from kit.cluster import BIN, Cluster, eventually  # noqa: E402
+from kit.cluster import AS_SELF, BIN, Cluster, eventually  # noqa: E402
 
 MANIFESTS = TOP / "deploy" / "kubernetes"
 GUIDE = (TOP / "docs/deploy-kubernetes.md").read_text()
@@ -518,7 +518,9 @@ class PodProgram:
                  for word in [*self._container["command"], *self._container["args"]]]
         for word in self._replaced:
             assert word in words or word in self._values.values(), word
-        return self._cluster.program(*(self.here(self._replaced.get(word, word)) for word in words),
+        # The pod's user is never root; that of the test may be.
+        as_user = AS_SELF if self._name.startswith("dp-worker") else []
+        return self._cluster.program(*(self.here(self._replaced.get(word, word)) for word in words), *as_user,
                                      env=self.environment, prefix=ENDS_WITH_THE_TEST, **how)
 
     def run_probe(self, name):

@@ -5,7 +5,7 @@ import struct
 import subprocess
 import unittest
 
-from kit.cluster import BIN, Cluster, eventually
+from kit.cluster import AS_SELF, BIN, Cluster, eventually
 from kit.idx_data import train_job, write_idx
 
 
@@ -158,7 +158,7 @@ class ServersTest(unittest.TestCase):
 
     def second_of_the_name(self, cluster):
         return cluster.program(BIN / "dp-worker", "--coordinator", cluster.address, "--name",
-                               "gpu-a", "--state-dir", cluster.dir / "second", wait=False)
+                               "gpu-a", "--state-dir", cluster.dir / "second", *AS_SELF, wait=False)
 
     def test_a_second_daemon_of_a_live_name_waits_for_it_and_the_first_goes_on(self):
         with Cluster() as cluster:

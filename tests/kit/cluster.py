@@ -22,6 +22,8 @@ from kit.leftovers import closed_on_error
 from kit.waiting import TIMEOUT_S, alive, eventually  # noqa: F401: for the tests
 
 BIN = pathlib.Path(os.environ["DP_BIN"])
+# The flags of a daemon whose jobs run as its own user, even if that is root.
+AS_SELF = ["--run-as", "self", "--allow-root"]
 
 
 class Program:
@@ -123,10 +125,11 @@ class Cluster(contextlib.ExitStack):
         self.coordinator.kill()
         self.coordinator = self.start_coordinator(self.address)
 
-    def worker(self, slots=1, name=None, options=(), prefix=(), **how):
-        """A daemon with default settings, on a host with the cluster's cgroups."""
+    def worker(self, slots=1, name=None, options=(), prefix=(), run_as=AS_SELF, **how):
+        """A daemon with default settings, on a host with the cluster's cgroups. By default its jobs
+        run as the tests' own user, as those of `dpctl run --local` do."""
         args = [BIN / "dp-worker", "--coordinator", self.address, "--slots", slots,
-                "--state-dir", self.dir / f"state-{name or self._programs}", *options]
+                "--state-dir", self.dir / f"state-{name or self._programs}", *run_as, *options]
         if name:
             args += ["--name", name]
         return self.program(*args, prefix=[*self.cgroups.prefix, *prefix], **how)

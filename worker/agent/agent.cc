@@ -1,5 +1,7 @@
 #include "worker/agent/agent.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <type_traits>
@@ -43,6 +45,7 @@ Agent::Agent(AgentOptions options, client::Connection& connection, ProcessRunner
       slots_({options_.slot_devices, options_.device_memory, options_.device_limits,
               options_.gpu_health},
              mailbox, clock.Now()),
+      accounts_(options_.run_as, options_.ask_account),
       left_overs_(options_.state_dir, options_.left_overs_max, shipper_),
       random_state_(options_.seed),
       rank_host_(options_.rank_host),
@@ -148,12 +151,14 @@ void Agent::Do(const Start& start) {
 }
 
 absl::StatusOr<RankCommand> Agent::CommandOf(const v1::AssignedRank& rank, const LogSpool& spool) {
+  DP_ASSIGN_OR_RETURN(const auto run_as, accounts_.Of(rank, rank_host_.worker));
   StoreEndpoint store;
   if (rank.spec().has_command()) {
-    DP_ASSIGN_OR_RETURN(store, StoreOf(rank));
+    DP_ASSIGN_OR_RETURN(store, StoreOf(rank, run_as));
   }
   DP_RETURN_IF_ERROR(WriteRankCredential(rank, spool));
-  return CommandFor(rank, rank_host_, store, spool);
+  if (run_as) DP_RETURN_IF_ERROR(spool.GiveTo(*run_as));
+  return CommandFor(rank, rank_host_, store, spool, run_as);
 }
 
 absl::Status Agent::WriteRankCredential(const v1::AssignedRank& rank, const LogSpool& spool) const {
@@ -164,10 +169,12 @@ absl::Status Agent::WriteRankCredential(const v1::AssignedRank& rank, const LogS
                                    {.authorities = own.authorities, .token = rank.token()});
 }
 
-absl::StatusOr<StoreEndpoint> Agent::StoreOf(const v1::AssignedRank& rank) {
+absl::StatusOr<StoreEndpoint> Agent::StoreOf(const v1::AssignedRank& rank,
+                                             const std::optional<Account>& run_as) {
   if (options_.stores == nullptr || rank.store_port() == 0) return EndpointAtRank0(rank);
   return options_.stores->Open(rank,
-                               {rank_host_.worker, rank_host_.address, rank_host_.coordinator});
+                               {rank_host_.worker, rank_host_.address, rank_host_.coordinator},
+                               run_as ? run_as->uid : geteuid());
 }
 
 void Agent::Do(const Decline& decline) {

@@ -22,6 +22,7 @@
 #include "worker/agent/left_over_spools.h"
 #include "worker/agent/mailbox.h"
 #include "worker/agent/processes/process_runner.h"
+#include "worker/agent/rank_accounts.h"
 #include "worker/agent/reporter.h"
 #include "worker/agent/slot_return.h"
 #include "worker/agent/spool/log_shipper.h"
@@ -73,6 +74,10 @@ struct AgentOptions {
   // Returns true when every process that those daemons started is gone. Called on the lease's
   // thread. Null: counts as false.
   std::function<bool()> earlier_gone;
+  // Whom ranks run as. With a policy that changes the user, `ask_account` starts the look-up of an
+  // account, whose answer reaches the mailbox as AccountFound.
+  RunAs run_as = {};
+  std::function<void(const std::string& name)> ask_account;
   // As CountOomKills. Null: unknown.
   std::function<int64_t()> oom_kills;
   uint64_t seed = 0;  // of back-offs and incarnations
@@ -126,6 +131,7 @@ class Agent {
   void On(const ProcessNews& message);
   void On(const LogsNews& message);
   void On(const GenerationOver& message);
+  void On(const AccountFound& message);
   void On(const LeaveTold& message);
   void On(const ShutdownWanted& message);
 
@@ -146,8 +152,11 @@ class Agent {
   std::vector<Incarnation> RecordIncarnation();
   // Called when the mode has nothing left to wait for. Returns whether the daemon is to exit.
   bool ModeFinished();
+  // Wants the assigned ranks, except those whose account is being looked up.
+  void WantAssigned();
   // Where the ranks of a command job meet. Errors: those of StoreEndpoints.
-  absl::StatusOr<StoreEndpoint> StoreOf(const v1::AssignedRank& rank);
+  absl::StatusOr<StoreEndpoint> StoreOf(const v1::AssignedRank& rank,
+                                        const std::optional<Account>& run_as);
   // For a rank that may call the coordinator.
   absl::Status WriteRankCredential(const v1::AssignedRank& rank, const LogSpool& spool) const;
   absl::StatusOr<RankCommand> CommandOf(const v1::AssignedRank& rank, const LogSpool& spool);
@@ -174,7 +183,8 @@ class Agent {
   Observed observed_;
   SlotReturn slots_;
   absl::Time probe_spool_at_ = absl::InfiniteFuture();  // when to try again; while there is trouble
-  absl::btree_map<RankKey, v1::AssignedRank> assigned_;  // the same ranks as desired_
+  absl::btree_map<RankKey, v1::AssignedRank> assigned_;  // those of desired_, and perhaps more
+  RankAccounts accounts_;
   LeftOverSpools left_overs_;  // of ranks that have left observed_, or belong to earlier daemons
   Session session_;            // incarnation 0: not registered yet
   Incarnation incarnation_;

@@ -62,12 +62,26 @@ void Agent::On(const RegistrationRefused& message) {
 // some.
 void Agent::On(const AssignmentChanged& message) {
   if (message.incarnation != incarnation_ || desired_.mode == Mode::kAbandon) return;
-  assigned_.clear();
-  desired_.ranks.clear();
+  const auto before = std::exchange(assigned_, {});
   for (const v1::AssignedRank& rank : message.assignment.ranks()) {
+    if (!before.contains(KeyOf(rank))) accounts_.Assigned(rank);
     assigned_[KeyOf(rank)] = rank;
-    desired_.ranks[KeyOf(rank)] = FromProto(rank);
   }
+  WantAssigned();
+}
+
+void Agent::WantAssigned() {
+  desired_.ranks.clear();
+  for (const auto& [key, rank] : assigned_) {
+    const bool to_start =
+        desired_.mode == Mode::kServe && !rank.stop() && observed_.Find(key) == nullptr;
+    if (!to_start || accounts_.Known(rank)) desired_.ranks[key] = FromProto(rank);
+  }
+}
+
+void Agent::On(const AccountFound& message) {
+  accounts_.Found(message.name, message.account);
+  WantAssigned();
 }
 
 void Agent::On(const ReportAnswered& message) {
@@ -184,6 +198,7 @@ void Agent::On(const ShutdownWanted&) {
   desired_.announcing = true;
   ending_ = absl::OkStatus();
   if (desired_.mode == Mode::kServe) desired_.mode = Mode::kStop;
+  WantAssigned();
 }
 
 }  // namespace dp::worker

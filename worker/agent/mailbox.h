@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/bounded_queue.h"
 #include "base/check.h"
 #include "base/id.h"
 #include "dp/v1/workers.pb.h"
+#include "worker/agent/accounts/account.h"
 #include "worker/agent/processes/process_runner.h"
 #include "worker/agent/spool/log_shipper.h"
 #include "worker/core/gpu_health.h"
@@ -72,13 +74,18 @@ struct GenerationOver {
   JobId job;
   Generation generation;
 };
+// The answer to a question of RankAccounts.
+struct AccountFound {
+  std::string name;
+  absl::StatusOr<Account> account;
+};
 // The first one stops the ranks with their grace; the second kills them at once.
 struct ShutdownWanted {};
 
-using Message =
-    std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseHeld, LeaseLost,
-                 LeaveTold, RegistrationRefused, AssignmentChanged, ReportAnswered, SlotsAnswered,
-                 DeviceMemoryRead, GpusRead, ProcessNews, LogsNews, GenerationOver, ShutdownWanted>;
+using Message = std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseHeld,
+                             LeaseLost, LeaveTold, RegistrationRefused, AssignmentChanged,
+                             ReportAnswered, SlotsAnswered, DeviceMemoryRead, GpusRead, ProcessNews,
+                             LogsNews, GenerationOver, AccountFound, ShutdownWanted>;
 
 // The owner thread's mailbox. The owner never blocks for long, and each sender has few messages in
 // flight, so a full mailbox is a bug. After Close, Tell is a no-op.

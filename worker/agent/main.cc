@@ -26,6 +26,9 @@
 #include "base/status.h"
 #include "client/connection.h"
 #include "client/grpc_log.h"
+#include "worker/agent/accounts/account_lookup.h"
+#include "worker/agent/accounts/own_privileges.h"
+#include "worker/agent/accounts/run_as.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/cuda_trainer.h"
 #include "worker/agent/drain_end.h"
@@ -187,12 +190,32 @@ absl::StatusOr<client::Credentials> CredentialsIn(const std::string& dir) {
   return client::Credentials::FromDir(dir);
 }
 
-absl::Status Serve(const WorkerFlags& flags, NotifySocket& notify) {
+// Readies a daemon whose ranks are other users for them: they reach their files, and the daemon
+// keeps no more rights than it needs. Programs that ranks may execute with privileges, or root's
+// jobs, need all rights that the host's administrator left.
+absl::Status OpenToRanks(const WorkerFlags& flags, const RunAs& run_as, const StateDir& state_dir) {
+  if (run_as.kind == RunAs::Kind::kAccount) {
+    DP_RETURN_IF_ERROR(CheckFixedAccount(run_as, FindAccount(run_as.account)));
+  }
+  if (!run_as.changes_user()) {
+    if (!flags.new_privileges) DropAmbientCapabilities();
+    return absl::OkStatus();
+  }
+  DP_RETURN_IF_ERROR(state_dir.OpenToOtherUsers());
+  return run_as.allow_root || flags.new_privileges ? absl::OkStatus() : KeepNeededCapabilities();
+}
+
+absl::Status Serve(const WorkerFlags& flags, const RunAs& run_as, NotifySocket& notify) {
   if (!flags.address.empty()) DP_RETURN_IF_ERROR(CheckOwnAddress(flags.address));
   DP_ASSIGN_OR_RETURN(const StateDir state_dir, StateDir::Open(flags.state_dir, flags.coordinator));
   IncarnationRecord incarnations(state_dir.path(), BootId());
   DP_ASSIGN_OR_RETURN(GuardLock guard_lock, GuardLock::Open(state_dir.path()));
   DP_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Reserve(flags.slots));
+  // The following three may use rights that the daemon then drops: to read systemd's marks of
+  // cgroups, and to load a driver.
+  DP_ASSIGN_OR_RETURN(const auto cgroups, OpenProcessTracking(flags.process_tracking));
+  CudaTrainer cuda_trainer = CudaTrainerOf(flags);
+  DP_RETURN_IF_ERROR(OpenToRanks(flags, run_as, state_dir));
   Mailbox mailbox;
   client::Pause joining;
   ShutdownSignals signals(mailbox, [&joining] { joining.Stop(); });
@@ -216,7 +239,6 @@ absl::Status Serve(const WorkerFlags& flags, NotifySocket& notify) {
   // Read before the daemon raises its own limit for connections to its stores.
   const size_t descriptors_of_ranks = DescriptorLimitFor(kRankDescriptors);
   RaiseDescriptorLimit();
-  DP_ASSIGN_OR_RETURN(const auto cgroups, OpenProcessTracking(flags.process_tracking));
   GuardedRunner runner(
       ProgramDir() / "dp-guard", [&mailbox](ProcessNews news) { mailbox.Tell(std::move(news)); },
       descriptors_of_ranks, cgroups.get(), Clock::Steady(), guard_lock.fd(), &processes);
@@ -230,7 +252,6 @@ absl::Status Serve(const WorkerFlags& flags, NotifySocket& notify) {
                         ? nullptr
                         : OpenGpuReader(GpuInventorySources().driver_dir, flags.nvml_fault);
   options.gpus = gpus.get();
-  CudaTrainer cuda_trainer = CudaTrainerOf(flags);
   options.rank_host.cuda_trainer = std::move(cuda_trainer.path);
   options.rank_host.no_cuda_trainer = std::move(cuda_trainer.why_not);
   options.process_tracking = cgroups == nullptr ? "guard" : cgroups->hierarchy();
@@ -241,10 +262,23 @@ absl::Status Serve(const WorkerFlags& flags, NotifySocket& notify) {
   if (cgroups == nullptr || !cgroups->limits_memory()) options.labels[kNoMemoryLimit] = "";
   options.stores = &stores;
   options.notify = &notify;
+  std::optional<AccountLookup> accounts;
+  if (run_as.changes_user()) {
+    accounts.emplace(FindAccount, [&mailbox](const std::string& name, auto account) {
+      mailbox.Tell(AccountFound{name, std::move(account)});
+    });
+  }
+  options.run_as = run_as;
+  options.ask_account = [&accounts](const std::string& name) { accounts->Ask(name); };
   Agent agent(std::move(options), connection, runner, mailbox, Clock::Steady());
   const absl::Status status = agent.Run();
   connection.CancelAll();
   return status;
+}
+
+int UsageError(const absl::Status& status) {
+  std::fprintf(stderr, "dp-worker: %s\n", std::string(status.message()).c_str());
+  return kUsageError;
 }
 
 int Main(int argc, char** argv) {
@@ -253,8 +287,12 @@ int Main(int argc, char** argv) {
   flags.trainer = ProgramDir() / "dp-trainer";
   flags.cgroup = OwnCgroupPaths()[kCgroup2];
   if (const auto exit_code = ReadCommandLine(argc, argv, &flags)) return *exit_code;
+  ForgetVariable("DP_JOIN_TOKEN");
   if (!flags.list_nvml.empty()) return ListNvml(flags.list_nvml);
   if (flags.list_gpus) return ListGpus();
+  const absl::StatusOr<RunAs> run_as = RunAsFrom(flags.run_as, flags.allow_root, geteuid());
+  if (!run_as.ok()) return UsageError(run_as.status());
+  HideFromRanks();
   FindGpusHere(&flags);
   if (flags.slots == 0) flags.slots = DefaultSlots(flags.gpus);
   signal(SIGPIPE, SIG_IGN);
@@ -262,7 +300,7 @@ int Main(int argc, char** argv) {
   // Orphans of a killed guard become children of this process, which kills them.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const absl::Status tls = security::RequireTls13();
-  const absl::Status status = tls.ok() ? Serve(flags, notify) : tls;
+  const absl::Status status = tls.ok() ? Serve(flags, *run_as, notify) : tls;
   if (status.ok()) return 0;
   std::fprintf(stderr, "dp-worker: %s\n", std::string(status.message()).c_str());
   return 1;

@@ -105,6 +105,20 @@ absl::StatusOr<std::string> Make(const std::string& path) {
   return CannotBeMade(path, error.message());
 }
 
+// Sets mode 0711. A directory that is not there yet is left to whoever makes it.
+absl::Status MakePassableForOthers(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
+  if (info.st_uid != geteuid()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("state directory ", path, " belongs to uid ", info.st_uid,
+                     ", who could change the files of ranks; chown -R it to this daemon's user, or "
+                     "name another one by --state-dir"));
+  }
+  if ((info.st_mode & 0777) == 0711 || chmod(path.c_str(), 0711) == 0) return absl::OkStatus();
+  return CannotBeMade(path, std::strerror(errno));
+}
+
 }  // namespace
 
 absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::string& coordinator) {
@@ -132,6 +146,24 @@ absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::stri
 
 StateDir::StateDir(std::string path, bool named, FileDescriptor lock)
     : path_(std::move(path)), named_(named), lock_(std::move(lock)) {}
+
+absl::Status StateDir::OpenToOtherUsers() const {
+  for (const std::string& ours : {path_, path_ + "/spool"}) {
+    DP_RETURN_IF_ERROR(MakePassableForOthers(ours));
+  }
+  std::error_code error;
+  const fs::path real = fs::canonical(path_, error);
+  if (error) return CannotBeMade(path_, error.message());
+  for (fs::path above = real.parent_path(); above != above.root_path();
+       above = above.parent_path()) {
+    struct stat info {};
+    if (stat(above.c_str(), &info) == 0 && (info.st_mode & S_IXOTH) != 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "state directory ", path_, ": ranks of other users cannot pass through ", above.string(),
+        "; name another one by --state-dir, or chmod o+x ", above.string()));
+  }
+  return absl::OkStatus();
+}
 
 StateDir::~StateDir() {
   if (!lock_.valid()) return;  // moved from

@@ -30,6 +30,11 @@ class StateDir {
   StateDir& operator=(StateDir&& other) noexcept = default;
   ~StateDir();
 
+  // Lets processes of other users pass through the directory to files below it, without listing it.
+  // For a daemon that runs ranks as other users. Errors: FailedPrecondition a directory above is
+  // closed to them, or the directory is another user's, who could change it; names the remedy.
+  absl::Status OpenToOtherUsers() const;
+
   // Absolute.
   const std::string& path() const { return path_; }
 

@@ -1,5 +1,7 @@
 #include "worker/agent/state_dir.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -28,6 +30,33 @@ TEST_F(StateDirTest, ItIsMadeAndRemovedAgainWhenEmpty) {
     EXPECT_TRUE(std::filesystem::exists(path_));
   }
   EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(StateDirTest, RanksOfOtherUsersPassThroughItOnceItIsOpened) {
+  std::filesystem::permissions(parent_.path(), std::filesystem::perms(0711));
+  const auto state = StateDir::Open(path_, kStateCoordinator);
+  std::filesystem::create_directory(path_ + "/spool");
+  for (const char* dir : {"", "/spool"}) {
+    std::filesystem::permissions(path_ + dir, std::filesystem::perms(0700));
+  }
+  EXPECT_EQ(state->OpenToOtherUsers(), absl::OkStatus());
+  for (const char* dir : {"", "/spool"}) {
+    EXPECT_EQ(std::filesystem::status(path_ + dir).permissions(), std::filesystem::perms(0711));
+  }
+}
+
+TEST_F(StateDirTest, ADirectoryAboveThatIsClosedToOthersIsNamedWithTheRemedy) {
+  const auto state = StateDir::Open(path_, kStateCoordinator);
+  EXPECT_THAT(
+      std::string(state->OpenToOtherUsers().message()),
+      testing::AllOf(HasSubstr("pass through " + parent_.path()), HasSubstr("--state-dir")));
+}
+
+TEST_F(StateDirTest, ADirectoryThatAnotherUserCouldChangeIsNotOpened) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give a directory away";
+  const auto state = StateDir::Open(path_, kStateCoordinator);
+  ASSERT_EQ(chown(path_.c_str(), 12345, 12345), 0);
+  EXPECT_THAT(std::string(state->OpenToOtherUsers().message()), HasSubstr("uid 12345"));
 }
 
 TEST_F(StateDirTest, WhatIsLeftInItStays) {

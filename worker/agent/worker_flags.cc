@@ -18,8 +18,6 @@
 namespace dp::worker {
 namespace {
 
-constexpr int kUsageError = 2;
-
 // Checks for CLI11: they return what is wrong with a value; empty: nothing.
 std::string WhyNoHostPort(const std::string& text) {
   return std::string(ParseHostPort(text).status().message());
@@ -122,6 +120,15 @@ std::optional<int> ReadCommandLine(int argc, char** argv, WorkerFlags* flags) {
       ->check(WhyNoVariablePattern);
   app.add_flag("--pass-all-env", flags->pass_all_env,
                "ranks get all variables of this daemon, secrets too; for a daemon of one user");
+  app.add_option(
+         "--run-as", flags->run_as,
+         "whom jobs run as: owner (the account with the name of the job's owner), self (this "
+         "daemon's user), or an account for all jobs; default: owner if this daemon is "
+         "root, else self")
+      ->envname("DP_RUN_AS")
+      ->type_name("POLICY");
+  app.add_flag("--allow-root", flags->allow_root,
+               "jobs may run as root, by --run-as self of a root daemon or as an account of uid 0");
   app.add_flag("--new-privileges", flags->new_privileges,
                "let setuid programs, such as sudo, give ranks their privileges");
   app.add_flag("--store-any-user", flags->store_any_user,

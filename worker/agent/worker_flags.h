@@ -11,6 +11,9 @@
 
 namespace dp::worker {
 
+// The exit code of a wrong command line; a restart would not help.
+inline constexpr int kUsageError = 2;
+
 // The command line of dp-worker, and what main finds out about the host.
 struct WorkerFlags {
   std::string coordinator = "127.0.0.1:7070";
@@ -24,6 +27,8 @@ struct WorkerFlags {
   std::vector<std::string> pass_env;
   bool pass_all_env = false;
   bool store_any_user = false;
+  std::string run_as;  // empty: the default
+  bool allow_root = false;
   bool new_privileges = false;
   client::CredentialFlags credentials;
   std::string join;

@@ -68,12 +68,13 @@ class Processes final : public LocalCluster {
     address_ = std::vector<std::string>(absl::StrSplit(ready, ' ')).back();
     for (int i = 0; i < options.workers; ++i) {
       const std::string name = absl::StrCat("local-", i);
-      // The environment is that of the job's own user.
-      DP_RETURN_IF_ERROR(StartOne("dp-worker", name,
-                                  {"--coordinator", address_, "--name", name, "--slots",
-                                   absl::StrCat(options.slots), "--state-dir", scratch_.Of(name),
-                                   "--credentials", credential_dir(), "--pass-all-env"})
-                             .status());
+      // The environment is that of the job's own user, who may be root.
+      DP_RETURN_IF_ERROR(
+          StartOne("dp-worker", name,
+                   {"--coordinator", address_, "--name", name, "--slots",
+                    absl::StrCat(options.slots), "--state-dir", scratch_.Of(name), "--credentials",
+                    credential_dir(), "--pass-all-env", "--run-as", "self", "--allow-root"})
+              .status());
     }
     return absl::OkStatus();
   }

@@ -51,6 +51,15 @@ Environment Inherited(const std::vector<std::string>& variables) {
   return environment;
 }
 
+// The daemon's XDG directories are those of the daemon's user.
+void SetAccount(const Account& account, Environment* environment) {
+  std::erase_if(*environment, [](const auto& each) { return each.first.starts_with("XDG_"); });
+  (*environment)["HOME"] = account.home;
+  (*environment)["USER"] = account.name;
+  (*environment)["LOGNAME"] = account.name;
+  (*environment)["SHELL"] = account.shell;
+}
+
 void AddPlace(const v1::AssignedRank& rank, const RankHost& host, const LogSpool& spool,
               Environment* environment) {
   const Environment place{
@@ -110,14 +119,17 @@ bool StopsWhenIsolated(const v1::JobSpec& spec) {
 }  // namespace
 
 absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
-                                       const StoreEndpoint& store, const LogSpool& spool) {
+                                       const StoreEndpoint& store, const LogSpool& spool,
+                                       const std::optional<Account>& run_as) {
   Environment environment = Inherited(host.environment);
+  if (run_as) SetAccount(*run_as, &environment);
   AddPlace(rank, host, spool, &environment);
   RankCommand command{.stdout_path = spool.path(v1::LOG_STREAM_STDOUT),
                       .stderr_path = spool.path(v1::LOG_STREAM_STDERR),
                       .exit_path = spool.exit_file()};
   command.memory_bytes = int64_t{rank.spec().memory_mib_per_rank()} << 20;
   command.new_privileges = host.new_privileges;
+  command.run_as = run_as;
   switch (rank.spec().program_case()) {
     case v1::JobSpec::kTrain:
       SetTrainer(rank, host, &environment, &command);

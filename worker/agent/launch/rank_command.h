@@ -1,11 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "dp/v1/workers.pb.h"
 #include "proto/convert/time.h"
+#include "worker/agent/accounts/account.h"
 #include "worker/agent/launch/launch_environment.h"
 #include "worker/agent/processes/process_runner.h"
 #include "worker/agent/spool/log_spool.h"
@@ -32,8 +34,10 @@ struct RankHost {
 // The program, environment (docs/worker.md and docs/command-jobs.md list it) and files of a rank.
 // The job's own variables come last but cannot replace DP_* variables. `store` is where the ranks
 // of a command job meet. Errors: Unimplemented the job has no program that this daemon knows.
+// `run_as`: the rank's user, whose home and names replace the daemon's; none: the daemon's.
 absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
-                                       const StoreEndpoint& store, const LogSpool& spool);
+                                       const StoreEndpoint& store, const LogSpool& spool,
+                                       const std::optional<Account>& run_as = std::nullopt);
 
 // Whether the rank calls the coordinator with its token. Otherwise it calls in plain text, as its
 // daemon does.

@@ -52,6 +52,20 @@ TEST_F(RankCommandTest, ARankWithATokenFindsItsCredential) {
   EXPECT_THAT(Command().environment, Contains("DP_CREDENTIALS=/state/spool/7/2/3.credential"));
 }
 
+TEST_F(RankCommandTest, ARankOfAnotherUserHasThatUsersHomeAndNames) {
+  host_.environment = {
+      "HOME=/root", "USER=root", "LOGNAME=root", "SHELL=/bin/sh", "XDG_RUNTIME_DIR=/run/user/0",
+      "PATH=/bin"};
+  const Account ann{.name = "ann", .uid = 1000, .home = "/home/ann", .shell = "/bin/zsh"};
+  const RankCommand command = *CommandFor(rank_, host_, {}, LogSpool("/state", KeyOf(rank_)), ann);
+  EXPECT_EQ(command.run_as, ann);
+  EXPECT_THAT(command.environment,
+              testing::IsSupersetOf(
+                  {"HOME=/home/ann", "USER=ann", "LOGNAME=ann", "SHELL=/bin/zsh", "PATH=/bin"}));
+  EXPECT_THAT(command.environment, Not(Contains(StartsWith("XDG_"))));
+  EXPECT_THAT(Command().environment, Contains("HOME=/root"));
+}
+
 // A coordinator that serves plain text beside TLS gives tokens to every worker.
 TEST_F(RankCommandTest, ARankOfADaemonInPlainTextHasNoCredential) {
   rank_.set_token("token");

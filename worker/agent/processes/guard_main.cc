@@ -1,15 +1,18 @@
-// dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] PROGRAM [ARGUMENT...]
+// dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] [--user=UID:GID:GROUPS]
+//          [--directory=PATH] PROGRAM [ARGUMENT...]
 //
 // Stands between a daemon and one rank. The guard is the rank's parent and the subreaper of all its
 // descendants, so no process of the rank escapes it, whatever its session. The guard kills the tree
 // when the rank exits, when the daemon orders it, or when the daemon is dead. It exits once the
 // tree is gone. If the rank has a cgroup, the guard empties that, too; the guard itself stays
-// outside. DESCRIPTORS is the rank's soft limit of open files. The guard reports the rank's exit to
-// the daemon, and records it in PATH for the next daemon unless the guard killed the rank. One
-// thread, no libraries, all signals blocked: the guard does not share a daemon's failures.
+// outside. The guard also stays the daemon's user, so a rank of another user cannot signal or trace
+// it. DESCRIPTORS is the rank's soft limit of open files. The guard reports the rank's exit to the
+// daemon, and records it in PATH for the next daemon unless the guard killed the rank. One thread,
+// no libraries, all signals blocked: the guard does not share a daemon's failures.
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -42,10 +45,19 @@ namespace {
 // How often the guard searches a dying tree for new processes.
 constexpr int kSearchAgainMs = 10;
 
+// The user of a rank, whom the daemon has looked up.
+struct User {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;
+};
+
 struct Task {
   rlim_t descriptors = 0;
   std::vector<std::string> cgroups;  // for the rank to join; the guard empties the first one
   std::string exit_file;             // empty: no record
+  std::optional<User> user;          // none: the guard's
+  std::string directory;             // empty: the guard's
   bool new_privileges = false;
   char** command = nullptr;
 };
@@ -104,7 +116,19 @@ class Guard {
   // Runs in the child. The kernel closes `outcome` when exec succeeds.
   [[noreturn]] void Exec(pid_t guard, int outcome) {
     setsid();
-    // If the guard itself is killed, the rank dies with it.
+    const GuardNews::What what = Become(guard);
+    const GuardNews news{what, errno};
+    // If this fails, the exit code still shows the failure.
+    (void)!write(outcome, &news, sizeof(news));
+    _exit(127);
+  }
+
+  // Returns only if the rank cannot be started: what failed, with errno.
+  GuardNews::What Become(pid_t guard) {
+    LimitDescriptors();
+    if (!JoinCgroups()) return GuardNews::What::kNotConfined;
+    if (!BecomeUser()) return GuardNews::What::kNotUser;
+    // If the guard itself is killed, the rank dies with it. A change of user clears this.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guard) _exit(127);
     // A setuid program would clear the line above, and a daemon that is not root could not kill it.
@@ -112,16 +136,19 @@ class Guard {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    LimitDescriptors();
-    GuardNews::What what = GuardNews::What::kNotConfined;
-    if (JoinCgroups()) {
-      what = GuardNews::What::kNotStarted;
-      execvp(task_.command[0], task_.command);
+    if (!task_.directory.empty() && chdir(task_.directory.c_str()) != 0) {
+      return GuardNews::What::kNotInDir;
     }
-    const GuardNews news{what, errno};
-    // If this fails, the exit code still shows the failure.
-    (void)!write(outcome, &news, sizeof(news));
-    _exit(127);
+    execvp(task_.command[0], task_.command);
+    return GuardNews::What::kNotStarted;
+  }
+
+  // Groups first, because only root may change them.
+  bool BecomeUser() {
+    if (!task_.user) return true;
+    const auto& [uid, gid, groups] = *task_.user;
+    return setgroups(groups.size(), groups.data()) == 0 && setresgid(gid, gid, gid) == 0 &&
+           setresuid(uid, uid, uid) == 0;
   }
 
   void LimitDescriptors() {
@@ -253,6 +280,18 @@ const char* ValueOf(const char* option, const char* argument) {
   return std::strncmp(argument, option, size) == 0 ? argument + size : nullptr;
 }
 
+// The words of "UID:GID:GROUP,GROUP" are numbers that the daemon has written.
+User UserFrom(const char* text) {
+  char* at = nullptr;
+  User user;
+  user.uid = static_cast<uid_t>(std::strtoul(text, &at, 10));
+  user.gid = static_cast<gid_t>(std::strtoul(at + 1, &at, 10));
+  while (*at != '\0' && at[1] != '\0') {
+    user.groups.push_back(static_cast<gid_t>(std::strtoul(at + 1, &at, 10)));
+  }
+  return user;
+}
+
 // Without a program if the arguments are wrong.
 Task TaskFrom(char** arguments) {
   Task task;
@@ -263,6 +302,10 @@ Task TaskFrom(char** arguments) {
       task.cgroups.emplace_back(cgroup);
     } else if (const char* exit_file = ValueOf(kGuardExitFile, *arguments)) {
       task.exit_file = exit_file;
+    } else if (const char* user = ValueOf(kGuardUser, *arguments)) {
+      task.user = UserFrom(user);
+    } else if (const char* directory = ValueOf(kGuardDirectory, *arguments)) {
+      task.directory = directory;
     } else if (std::strcmp(*arguments, kGuardNewPrivileges) == 0) {
       task.new_privileges = true;
     } else {
@@ -288,7 +331,8 @@ int main(int, char** argv) {
   if (help || task.command == nullptr || *task.command == nullptr) {
     std::fprintf(help ? stdout : stderr,
                  "usage: dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] "
-                 "[--new-privileges] PROGRAM [ARGUMENT...]; started by dp-worker\n");
+                 "[--user=UID:GID:GROUPS] [--directory=PATH] [--new-privileges] "
+                 "PROGRAM [ARGUMENT...]; started by dp-worker\n");
     return help ? 0 : 2;
   }
   dp::worker::Guard guard(std::move(task));

@@ -19,6 +19,11 @@ inline constexpr int kGuardLockFd = 4;
 inline constexpr char kGuardCgroup[] = "--cgroup=";
 // At most once: the file in which the guard records how the rank exited (exit_record.h).
 inline constexpr char kGuardExitFile[] = "--exit-file=";
+// At most once: the user and groups that the rank runs as, as "UID:GID:GROUP,GROUP"; else the
+// guard's.
+inline constexpr char kGuardUser[] = "--user=";
+// At most once: the rank's working directory, entered as that user; else the guard's.
+inline constexpr char kGuardDirectory[] = "--directory=";
 // The rank may get privileges by executing setuid programs.
 inline constexpr char kGuardNewPrivileges[] = "--new-privileges";
 
@@ -29,11 +34,14 @@ enum class GuardOrder : int32_t {
 
 struct GuardNews {
   enum class What : int32_t {
-    kStarted = 1,      // number: pid
-    kNotStarted = 2,   // number: errno of exec
-    kExited = 3,       // number: exit code
-    kSignalled = 4,    // number: signal
-    kNotConfined = 5,  // number: errno of joining the rank's cgroup; it was not started
+    kStarted = 1,     // number: pid
+    kNotStarted = 2,  // number: errno of exec
+    kExited = 3,      // number: exit code
+    kSignalled = 4,   // number: signal
+    // The rank was not started. number: errno
+    kNotConfined = 5,  // of joining its cgroup
+    kNotUser = 6,      // of becoming its user
+    kNotInDir = 7,     // of entering its working directory
   };
   What what;
   int32_t number;

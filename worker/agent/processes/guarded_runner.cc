@@ -33,6 +33,10 @@ constexpr size_t kOrdersMax = 8192;
 constexpr absl::Duration kSweepAgainMin = absl::Milliseconds(10);
 constexpr absl::Duration kSweepAgainMax = absl::Seconds(1);
 
+std::string AsUser(const RankCommand& command) {
+  return command.run_as ? " as " + command.run_as->name : "";
+}
+
 // The guard has closed its socket, so it is exiting and the wait is short. Returns true if the
 // guard has left nothing of its rank.
 bool EndedWell(pid_t guard) {
@@ -140,7 +144,9 @@ void GuardedRunner::CarryOut(const StartOrder& order) {
   if (processes_ != nullptr) processes_->BeginUnder(order.key, spawned->pid);
   guards_[order.key] = {.pid = spawned->pid,
                         .socket = std::move(spawned->socket),
-                        .program = order.command.argv.front()};
+                        .program = order.command.argv.front(),
+                        .directory = order.command.working_dir,
+                        .user = AsUser(order.command)};
 }
 
 absl::StatusOr<SpawnedGuard> GuardedRunner::Spawn(const StartOrder& order) {
@@ -187,8 +193,20 @@ void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news
       return;
     case GuardNews::What::kNotStarted:
       guard.rank_ended = true;
-      sink_({key, ProcessNotStarted{absl::StrCat("cannot run ", guard.program, ": ",
+      sink_({key, ProcessNotStarted{absl::StrCat("cannot run ", guard.program, guard.user, ": ",
                                                  std::strerror(news.number))}});
+      return;
+    case GuardNews::What::kNotUser:
+      guard.rank_ended = true;
+      sink_({key,
+             ProcessNotStarted{absl::StrCat("cannot run ", guard.program, guard.user,
+                                            ", changing the user: ", std::strerror(news.number))}});
+      return;
+    case GuardNews::What::kNotInDir:
+      guard.rank_ended = true;
+      sink_({key,
+             ProcessNotStarted{absl::StrCat("working directory ", guard.directory, " on this host",
+                                            guard.user, ": ", std::strerror(news.number))}});
       return;
     case GuardNews::What::kNotConfined:
       guard.rank_ended = true;

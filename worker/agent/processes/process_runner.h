@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "worker/agent/accounts/account.h"
 #include "worker/core/rank.h"
 
 namespace dp::worker {
@@ -16,10 +17,11 @@ struct RankCommand {
   std::vector<std::string> environment;  // complete, as NAME=value
   std::string stdout_path;               // appended to
   std::string stderr_path;
-  std::string exit_path = {};    // for the record of its exit (exit_record.h); empty: none
-  std::string working_dir = {};  // empty: the daemon's
-  int64_t memory_bytes = 0;      // limit for all its processes together; 0: no limit
-  bool new_privileges = false;   // whether setuid programs give it their privileges
+  std::string exit_path = {};          // for the record of its exit (exit_record.h); empty: none
+  std::string working_dir = {};        // entered as the rank's user; empty: the daemon's
+  std::optional<Account> run_as = {};  // the rank's user; none: the daemon's
+  int64_t memory_bytes = 0;            // limit for all its processes together; 0: no limit
+  bool new_privileges = false;         // whether setuid programs give it their privileges
 };
 
 // The fate of a rank's processes, in this order: started or not started; exited; gone. A rank that

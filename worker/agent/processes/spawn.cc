@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
-#include "base/status.h"
 #include "worker/agent/processes/guard_protocol.h"
 
 namespace dp::worker {
@@ -33,8 +33,6 @@ class FileActions {
     posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions_, 1, command.stdout_path.c_str(), kAppend, 0600);
     posix_spawn_file_actions_addopen(&actions_, 2, command.stderr_path.c_str(), kAppend, 0600);
-    if (command.working_dir.empty()) return;
-    posix_spawn_file_actions_addchdir_np(&actions_, command.working_dir.c_str());
   }
   ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
   FileActions(const FileActions&) = delete;
@@ -78,11 +76,10 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Checked first, because posix_spawn would not say that the directory is at fault.
-absl::Status CheckWorkingDir(const std::string& path) {
-  if (path.empty() || access(path.c_str(), X_OK) == 0) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("working directory ", path, " on this host: ", std::strerror(errno)));
+// The guard's argument.
+std::string UserArgument(const Account& account) {
+  return absl::StrCat(kGuardUser, account.uid, ":", account.gid, ":",
+                      absl::StrJoin(account.groups, ","));
 }
 
 }  // namespace
@@ -90,7 +87,6 @@ absl::Status CheckWorkingDir(const std::string& path) {
 absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path,
                                         const Confinement& confinement,
                                         const RankCommand& command) {
-  DP_RETURN_IF_ERROR(CheckWorkingDir(command.working_dir));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return absl::InternalError(absl::StrCat("socket for a guard: ", std::strerror(errno)));
@@ -101,6 +97,8 @@ absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path,
   std::vector<std::string> argv{guard_path, absl::StrCat(confinement.descriptors)};
   for (const std::string& cgroup : confinement.cgroups) argv.push_back(kGuardCgroup + cgroup);
   if (!command.exit_path.empty()) argv.push_back(kGuardExitFile + command.exit_path);
+  if (command.run_as) argv.push_back(UserArgument(*command.run_as));
+  if (!command.working_dir.empty()) argv.push_back(kGuardDirectory + command.working_dir);
   if (command.new_privileges) argv.emplace_back(kGuardNewPrivileges);
   argv.insert(argv.end(), command.argv.begin(), command.argv.end());
   const int error =

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
@@ -32,13 +34,14 @@ class SpawnTest : public testing::Test {
 
   absl::Status Spawn(std::vector<std::string> arguments,
                      const Confinement& confinement = {.descriptors = 1024, .cgroups = {}}) {
-    arguments.insert(arguments.begin(), DP_RANK_STUB);
+    arguments.insert(arguments.begin(), program_);
     auto spawned = SpawnGuard(DP_GUARD, confinement,
                               {.argv = std::move(arguments),
                                .environment = {},
                                .stdout_path = directory_.path() + "/out",
                                .stderr_path = directory_.path() + "/err",
-                               .working_dir = working_dir_});
+                               .working_dir = working_dir_,
+                               .run_as = run_as_});
     if (spawned.ok()) guard_ = *std::move(spawned);
     return spawned.status();
   }
@@ -59,7 +62,9 @@ class SpawnTest : public testing::Test {
 
   TemporaryDirectory directory_;
   Fifo fifo_{directory_.path() + "/fifo"};
+  std::string program_ = DP_RANK_STUB;
   std::string working_dir_;
+  std::optional<Account> run_as_;
   SpawnedGuard guard_;
 };
 
@@ -126,11 +131,67 @@ TEST_F(SpawnTest, AGuardAndItsRankAreEachInASessionOfTheirOwn) {
   EXPECT_EQ(getsid(ranks.front()), ranks.front());
 }
 
-TEST_F(SpawnTest, AWorkingDirectoryThatIsNotThereIsNamed) {
+TEST_F(SpawnTest, AWorkingDirectoryThatIsNotThereIsReported) {
   working_dir_ = "/nowhere/at/all";
-  const absl::Status status = Spawn({"exit", "0"});
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("working directory /nowhere/at/all"));
+  ASSERT_TRUE(Spawn({"exit", "0"}).ok());
+  const GuardNews news = Next();
+  EXPECT_EQ(news.what, GuardNews::What::kNotInDir);
+  EXPECT_EQ(news.number, ENOENT);
+}
+
+class SpawnAsUserTest : public SpawnTest {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as another user";
+    run_as_ = Account{.name = "ann", .uid = 12345, .gid = 12346, .groups = {12346, 12347}};
+    program_ = "/bin/sh";
+  }
+};
+
+TEST_F(SpawnAsUserTest, ARankHasTheUserAndTheGroupsOfItsAccountAlone) {
+  working_dir_ = "/usr";
+  ASSERT_TRUE(
+      Spawn({"-c", "id -u; id -g; id -G; pwd; grep -E 'Uid|Gid|Cap|NoNew' /proc/self/status"})
+          .ok());
+  const std::string output = Output();
+  EXPECT_THAT(output, testing::StartsWith("12345\n12346\n12346 12347\n/usr\n"));
+  EXPECT_THAT(output, HasSubstr("Uid:\t12345\t12345\t12345\t12345\n"));
+  EXPECT_THAT(output, HasSubstr("Gid:\t12346\t12346\t12346\t12346\n"));
+  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapAmb"}) {
+    EXPECT_THAT(output, HasSubstr(std::string(set) + ":\t0000000000000000\n"));
+  }
+  EXPECT_THAT(output, HasSubstr("NoNewPrivs:\t1\n"));
+}
+
+TEST_F(SpawnAsUserTest, TheWorkingDirectoryIsEnteredAsTheUser) {
+  working_dir_ = directory_.path();  // which only this process's user may enter
+  ASSERT_TRUE(Spawn({"-c", "true"}).ok());
+  const GuardNews news = Next();
+  EXPECT_EQ(news.what, GuardNews::What::kNotInDir);
+  EXPECT_EQ(news.number, EACCES);
+}
+
+TEST_F(SpawnAsUserTest, ARankCannotSignalItsGuard) {
+  ASSERT_TRUE(Spawn({"-c", "kill -0 $PPID || echo denied"}).ok());
+  EXPECT_EQ(Output(), "denied\n");
+}
+
+TEST_F(SpawnAsUserTest, AKilledGuardTakesARankOfAnotherUserAlong) {
+  chmod(directory_.path().c_str(), 0711);
+  chown(fifo_.path().c_str(), 12345, 12346);
+  ASSERT_TRUE(Spawn({"-c", "exec > " + fifo_.path() + "; echo ready; exec sleep 1000"}).ok());
+  ASSERT_EQ(fifo_.Read(), "ready\n");
+  kill(guard_.pid, SIGKILL);
+  EXPECT_EQ(fifo_.Read(), "");
+}
+
+TEST_F(SpawnAsUserTest, AnOrderedKillReachesARankOfAnotherUser) {
+  chmod(directory_.path().c_str(), 0711);
+  chown(fifo_.path().c_str(), 12345, 12346);
+  ASSERT_TRUE(Spawn({"-c", "exec > " + fifo_.path() + "; echo ready; sleep 1000 & wait"}).ok());
+  ASSERT_EQ(fifo_.Read(), "ready\n");
+  guard_.socket.Close();
+  EXPECT_EQ(fifo_.Read(), "");
 }
 
 }  // namespace

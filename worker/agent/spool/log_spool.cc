@@ -48,7 +48,7 @@ const char* Suffix(v1::LogStream stream) {
 
 // The end of a file; empty if the file cannot be read.
 std::string Tail(const std::string& path) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   struct stat info {};
   if (!file.valid() || fstat(file.get(), &info) != 0) return "";
   const off_t size = std::min<off_t>(info.st_size, kTailBytes);
@@ -59,6 +59,34 @@ std::string Tail(const std::string& path) {
   return tail.substr(std::min(tail.size(), tail.find_first_not_of('\0')));
 }
 
+absl::Status SpoolError(const std::string& path) {
+  return absl::InternalError(absl::StrCat("spool ", path, ": ", std::strerror(errno)));
+}
+
+// Others can pass through, but not list the directory.
+constexpr mode_t kPassable = 0711;
+constexpr mode_t kOfOthers = 0077;
+
+absl::Status MakePassable(const std::string& dir) {
+  struct stat info {};
+  if (stat(dir.c_str(), &info) == 0 && (info.st_mode & kOfOthers) == (kPassable & kOfOthers))
+    return absl::OkStatus();
+  return chmod(dir.c_str(), kPassable) == 0 ? absl::OkStatus() : SpoolError(dir);
+}
+
+// The daemon has just made the file, in a directory of its own. A link in its place would have
+// another owner, or be one of several.
+absl::Status GiveFile(const std::string& path, const Account& account) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info {};
+  if (!file.valid() || fstat(file.get(), &info) != 0) return SpoolError(path);
+  if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink != 1) {
+    return absl::InternalError(absl::StrCat("spool ", path, ": is not the file that was made"));
+  }
+  if (fchown(file.get(), account.uid, account.gid) != 0) return SpoolError(path);
+  return absl::OkStatus();
+}
+
 // Makes a new file. There may be one of the same name, of a coordinator that was set up anew;
 // whoever reads that one keeps it.
 absl::Status MakeFile(const std::string& path, const std::string& text) {
@@ -67,7 +95,7 @@ absl::Status MakeFile(const std::string& path, const std::string& text) {
   if (file.valid() && write(file.get(), text.data(), text.size()) == std::ssize(text)) {
     return absl::OkStatus();
   }
-  return absl::InternalError(absl::StrCat("spool ", path, ": ", std::strerror(errno)));
+  return SpoolError(path);
 }
 
 }  // namespace
@@ -110,8 +138,28 @@ absl::Status LogSpool::Create(const SpoolOwner& owner) const {
                                owner.session.worker_id, " ", owner.session.incarnation.value()));
 }
 
+absl::Status LogSpool::GiveTo(const Account& account) const {
+  const fs::path job_dir = fs::path(generation_dir_).parent_path();
+  for (const fs::path& dir : {job_dir.parent_path(), job_dir, fs::path(generation_dir_)}) {
+    DP_RETURN_IF_ERROR(MakePassable(dir));
+  }
+  // The program makes no files here, so this one is there from the beginning.
+  DP_RETURN_IF_ERROR(MakeFile(error_file(), ""));
+  std::vector<std::string> files{error_file()};
+  for (const v1::LogStream stream : kLogStreams) files.push_back(path(stream));
+  if (std::error_code absent; fs::exists(credential_dir(), absent)) {
+    DP_RETURN_IF_ERROR(MakePassable(credential_dir()));
+    for (const auto& file : fs::directory_iterator(credential_dir(), absent)) {
+      files.push_back(file.path());
+    }
+  }
+  for (const std::string& file : files) DP_RETURN_IF_ERROR(GiveFile(file, account));
+  return absl::OkStatus();
+}
+
 absl::Status LogSpool::Append(v1::LogStream stream, const std::string& lines) const {
-  const FileDescriptor file(open(path(stream).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  const FileDescriptor file(
+      open(path(stream).c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC));
   const ssize_t written = file.valid() ? write(file.get(), lines.data(), lines.size()) : -1;
   if (written == std::ssize(lines)) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("spool ", path(stream), ": ",

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "base/limits.h"
 #include "dp/v1/logs.pb.h"
+#include "worker/agent/accounts/account.h"
 #include "worker/agent/spool/spool_budget.h"
 #include "worker/core/rank.h"
 #include "worker/core/session.h"
@@ -22,6 +23,9 @@
 // - RANK.error, if the program writes it;
 // - RANK.credential, a directory, unless the coordinator is called in plain text;
 // - RANK.out.shift and the like, once a rank has emptied the file (spool_file.h).
+//
+// All of this belongs to the daemon. A rank of another user gets the files that it reads or writes.
+// The directories stay the daemon's, so the rank can put nothing in place of a file.
 
 namespace dp::worker {
 
@@ -49,6 +53,10 @@ class LogSpool {
   // Makes empty files, and the directories above them. Errors: Internal names the path and the
   // reason.
   absl::Status Create(const SpoolOwner& owner) const;
+  // Gives `account`, and nobody else, what a rank uses: its streams, its error file, and its
+  // credential if there is one. Others can pass through the directories, but not list them. Call it
+  // after Create. Errors: Internal names the path and the reason.
+  absl::Status GiveTo(const Account& account) const;
   // Appends whole lines to a stream, in one write. Errors: Internal.
   absl::Status Append(v1::LogStream stream, const std::string& lines) const;
   // Create's argument; nothing if RANK.job is missing or unreadable.

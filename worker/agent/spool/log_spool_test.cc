@@ -1,5 +1,8 @@
 #include "worker/agent/spool/log_spool.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -101,6 +104,70 @@ TEST_F(LogSpoolTest, ASpoolOfAnEarlierReleaseDoesNotSayWhichDaemonMadeIt) {
   std::ofstream(directory_.path() + "/spool/7/2/3.job") << absl::ToUnixNanos(kSpoolJobAt);
   EXPECT_EQ(spool_.owner(), (SpoolOwner{kSpoolJobAt}));
   EXPECT_EQ(spool_.job_submitted_at(), kSpoolJobAt);
+}
+
+// Every user may give files to themselves.
+class GivenSpoolTest : public LogSpoolTest {
+ protected:
+  struct stat StatOf(const std::string& path) const {
+    struct stat info {};
+    EXPECT_EQ(lstat(path.c_str(), &info), 0) << path;
+    return info;
+  }
+  mode_t ModeOf(const std::string& path) const { return StatOf(path).st_mode & 07777; }
+
+  Account user_{.name = "ann", .uid = geteuid(), .gid = getegid()};
+};
+
+TEST_F(GivenSpoolTest, OthersPassThroughItsDirectoriesButReadNothing) {
+  std::filesystem::create_directory(spool_.credential_dir());
+  std::ofstream(spool_.credential_dir() + "/token") << "secret";
+  std::filesystem::permissions(spool_.credential_dir() + "/token", std::filesystem::perms(0600));
+  for (const char* dir : {"/spool", "/spool/7"}) {
+    std::filesystem::permissions(directory_.path() + dir, std::filesystem::perms(0700));
+  }
+  for (const char* dir : {"/spool/7/2", "/spool/7/2/3.credential"}) {
+    std::filesystem::permissions(directory_.path() + dir, std::filesystem::perms(0755));
+  }
+  ASSERT_EQ(spool_.GiveTo(user_), absl::OkStatus());
+  for (const char* dir : {"/spool", "/spool/7", "/spool/7/2", "/spool/7/2/3.credential"}) {
+    EXPECT_EQ(ModeOf(directory_.path() + dir), 0711u) << dir;
+  }
+  for (const char* file :
+       {"3.out", "3.err", "3.metrics", "3.error", "3.job", "3.credential/token"}) {
+    EXPECT_EQ(ModeOf(directory_.path() + "/spool/7/2/" + file), 0600u) << file;
+  }
+}
+
+TEST_F(GivenSpoolTest, TheUserGetsTheirFilesAndNotThoseOfTheDaemon) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as another user";
+  user_ = {.name = "ann", .uid = 12345, .gid = 12346};
+  ASSERT_EQ(spool_.GiveTo(user_), absl::OkStatus());
+  for (const char* file : {"3.out", "3.err", "3.metrics", "3.error"}) {
+    const struct stat info = StatOf(directory_.path() + "/spool/7/2/" + file);
+    EXPECT_EQ(info.st_uid, 12345u) << file;
+    EXPECT_EQ(info.st_gid, 12346u) << file;
+  }
+  EXPECT_EQ(StatOf(directory_.path() + "/spool/7/2/3.job").st_uid, 0u);
+  EXPECT_EQ(StatOf(directory_.path() + "/spool/7/2").st_uid, 0u);
+}
+
+TEST_F(GivenSpoolTest, ALinkInPlaceOfAFileIsNotGivenAway) {
+  const std::string secret = directory_.path() + "/secret";
+  std::ofstream(secret) << "secret";
+  const std::string path = spool_.path(v1::LOG_STREAM_STDERR);
+  std::filesystem::remove(path);
+  std::filesystem::create_hard_link(secret, path);
+  EXPECT_THAT(std::string(spool_.GiveTo(user_).message()), HasSubstr("is not the file"));
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(secret, path);
+  EXPECT_THAT(std::string(spool_.GiveTo(user_).message()), HasSubstr("symbolic links"));
+}
+
+TEST_F(GivenSpoolTest, TheErrorFileGoesWithTheSpool) {
+  ASSERT_EQ(spool_.GiveTo(user_), absl::OkStatus());
+  spool_.Remove();
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() + "/spool/7"));
 }
 
 TEST_F(LogSpoolTest, TheRecordOfTheExitGoesWithTheSpoolAndIsOfThisRank) {

@@ -95,7 +95,7 @@ SpoolFile::Descriptor SpoolFile::Open() {
 }
 
 SpoolFile::Opened SpoolFile::OpenAnew() const {
-  FileDescriptor file(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  FileDescriptor file(open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   Opened opened;
   if (!file.valid() || fstat(file.get(), &opened.info) != 0) {
     opened.error = errno;

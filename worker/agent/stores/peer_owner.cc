@@ -127,22 +127,24 @@ absl::StatusOr<PeerOwner> OwnerOfPeer(int socket) {
   return absl::UnavailableError("a process has connected and closed its end");
 }
 
-absl::Status CheckUser(uid_t user) {
-  if (user == geteuid() || user == 0) return absl::OkStatus();
+absl::Status CheckUser(uid_t user, const ServedRanks& served) {
+  if (user == served.user || user == 0) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("a process of user ", user,
-                                                  " has connected; only those of user ", geteuid(),
-                                                  " and of root are served"));
+                                                  " has connected; only those of user ",
+                                                  served.user, " and of root are served"));
 }
 
 // Other users' processes are refused first, because looking for a rank's may take long.
-absl::Status CheckOwner(const PeerOwner& owner, JobId job, Generation generation,
-                        const RankProcesses& ranks) {
-  DP_RETURN_IF_ERROR(CheckUser(owner.user));
-  const bool by_root = owner.user == 0 && geteuid() != 0;
-  if (by_root || ranks.Hold(job, generation, owner.socket)) return absl::OkStatus();
+absl::Status CheckOwner(const PeerOwner& owner, const ServedRanks& served,
+                        const RankProcesses& processes) {
+  DP_RETURN_IF_ERROR(CheckUser(owner.user, served));
+  const bool by_root = owner.user == 0 && served.user != 0;
+  if (by_root || processes.Hold(served.job, served.generation, owner.socket)) {
+    return absl::OkStatus();
+  }
   return absl::PermissionDeniedError(absl::StrCat("a process of user ", owner.user,
                                                   " has connected that no rank of job ",
-                                                  job.ToString(), " has started"));
+                                                  served.job.ToString(), " has started"));
 }
 
 }  // namespace dp::worker

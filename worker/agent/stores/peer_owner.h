@@ -27,13 +27,19 @@ absl::StatusOr<PeerOwner> OwnerOfPeer(int socket);
 // answer. Errors: NotFound or Unimplemented it does not.
 absl::Status CheckSocketTable();
 
-// OK if `user` is the daemon's own, whose processes its ranks are, or root. Errors:
-// PermissionDenied names the user.
-absl::Status CheckUser(uid_t user);
+// The ranks of a generation.
+struct ServedRanks {
+  JobId job;
+  Generation generation;
+  uid_t user = 0;  // as whom they run
+};
 
-// OK if the owner is a process of the generation's ranks, or of root if the daemon is not.
-// Errors: PermissionDenied names the user, and that the process is of no rank.
-absl::Status CheckOwner(const PeerOwner& owner, JobId job, Generation generation,
-                        const RankProcesses& ranks);
+// OK if `user` is that of the ranks, or root. Errors: PermissionDenied names both users.
+absl::Status CheckUser(uid_t user, const ServedRanks& served);
+
+// OK if the owner is a process of the served ranks, or of root if they do not run as root. Errors:
+// PermissionDenied names the user, and that the process is of no rank.
+absl::Status CheckOwner(const PeerOwner& owner, const ServedRanks& served,
+                        const RankProcesses& processes);
 
 }  // namespace dp::worker

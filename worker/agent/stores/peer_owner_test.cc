@@ -21,6 +21,8 @@ using testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
 
+ServedRanks RanksOf(uid_t user) { return {JobId(7), Generation(1), user}; }
+
 class PeerOwnerTest : public testing::Test {
  protected:
   // The other end of a new connection to `listener`.
@@ -52,9 +54,19 @@ TEST_F(PeerOwnerTest, TheCgroupOfALocalConnectionIsThatOfItsProcess) {
 
 TEST_F(PeerOwnerTest, AProcessOfThisUserThatNoRankHasStartedIsRefused) {
   const absl::StatusOr<PeerOwner> owner = OwnerOfConnectionTo("127.0.0.1", "127.0.0.1");
-  const absl::Status refused = CheckOwner(*owner, JobId(7), Generation(1), RankProcesses());
+  const absl::Status refused = CheckOwner(*owner, RanksOf(geteuid()), RankProcesses());
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(refused.message(), HasSubstr("that no rank of job 7 has started"));
+}
+
+TEST_F(PeerOwnerTest, TheUserOfTheRanksAndRootAreServedAndNobodyElse) {
+  constexpr uid_t kAnn = 1000;
+  EXPECT_TRUE(CheckUser(kAnn, RanksOf(kAnn)).ok());
+  EXPECT_TRUE(CheckUser(0, RanksOf(kAnn)).ok());
+  EXPECT_EQ(CheckUser(kNobody, RanksOf(kAnn)).code(), absl::StatusCode::kPermissionDenied);
+  // Root is no rank's user here; where it is, the process must be a rank's.
+  EXPECT_TRUE(CheckOwner({.user = 0, .socket = {}}, RanksOf(kAnn), RankProcesses()).ok());
+  EXPECT_FALSE(CheckOwner({.user = 0, .socket = {}}, RanksOf(0), RankProcesses()).ok());
 }
 
 // Its client could be anybody, and may have sent a request before.
@@ -87,7 +99,7 @@ TEST_F(PeerOwnerTest, AProcessOfAnotherUserIsNamedAndRefused) {
   waitpid(child, nullptr, 0);
   ASSERT_TRUE(owner.ok()) << owner.status();
   EXPECT_EQ(owner->user, kNobody);
-  const absl::Status refused = CheckOwner(*owner, JobId(7), Generation(1), RankProcesses());
+  const absl::Status refused = CheckOwner(*owner, RanksOf(geteuid()), RankProcesses());
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(refused.message(), HasSubstr("a process of user 65534 has connected"));
 }

@@ -14,7 +14,6 @@
 #include "store/relay/store_relay.h"
 #include "store/wire/allowed_hosts.h"
 #include "store/wire/server.h"
-#include "worker/agent/stores/peer_owner.h"
 
 namespace dp::worker {
 namespace {
@@ -105,7 +104,7 @@ StoreEndpoints::StoreEndpoints(client::AsyncStoreConnection& connection, uint64_
 StoreEndpoints::~StoreEndpoints() = default;
 
 absl::StatusOr<StoreEndpoint> StoreEndpoints::Open(const v1::AssignedRank& rank,
-                                                   const StoreHost& host) {
+                                                   const StoreHost& host, uid_t user) {
   if (rank.store_port() == 0 || rank.hosts().empty()) {
     return absl::FailedPreconditionError(absl::StrCat("job ", rank.job(), " has no store port"));
   }
@@ -115,25 +114,23 @@ absl::StatusOr<StoreEndpoint> StoreEndpoints::Open(const v1::AssignedRank& rank,
   if (elsewhere.has_value()) return *elsewhere;
   auto it = endpoints_.find(key);
   if (it == endpoints_.end()) {
-    DP_ASSIGN_OR_RETURN(auto endpoint, Serve(rank, host));
+    DP_ASSIGN_OR_RETURN(auto endpoint, Serve(rank, host, user));
     it = endpoints_.emplace(key, std::move(endpoint)).first;
   }
   return it->second->at;
 }
 
 absl::StatusOr<std::unique_ptr<StoreEndpoints::Endpoint>> StoreEndpoints::Serve(
-    const v1::AssignedRank& rank, const StoreHost& host) {
-  const JobId job(rank.job());
-  const Generation generation(rank.generation());
+    const v1::AssignedRank& rank, const StoreHost& host, uid_t user) {
+  const ServedRanks served{JobId(rank.job()), Generation(rank.generation()), user};
   std::unique_ptr<Endpoint> endpoint = MakeRelay(rank, host);
   absl::Status taken;
   for (const std::string& address : AddressesFor(rank)) {
-    auto server =
-        wire::Server::Start(*endpoint->relay, {.host = address,
-                                               .port = PortOfStore(rank),
-                                               .requests = {.limits = LimitsFor(rank)},
-                                               .memory = &memory_,
-                                               .admit = AdmissionTo(job, generation, *endpoint)});
+    auto server = wire::Server::Start(*endpoint->relay, {.host = address,
+                                                         .port = PortOfStore(rank),
+                                                         .requests = {.limits = LimitsFor(rank)},
+                                                         .memory = &memory_,
+                                                         .admit = AdmissionTo(served, *endpoint)});
     if (server.ok()) {
       endpoint->at = {address, rank.store_port(), true};
       endpoint->server = *std::move(server);
@@ -167,18 +164,18 @@ std::unique_ptr<StoreEndpoints::Endpoint> StoreEndpoints::MakeRelay(const v1::As
   return endpoint;
 }
 
-std::function<absl::Status(int)> StoreEndpoints::AdmissionTo(JobId job, Generation generation,
+std::function<absl::Status(int)> StoreEndpoints::AdmissionTo(const ServedRanks& served,
                                                              const Endpoint& endpoint) const {
   if (ranks_ == nullptr) return nullptr;
   if (const absl::Status shown = CheckSocketTable(); !shown.ok()) {
     Log(Severity::kWarning, "store_clients_unchecked", {{"reason", shown.ToString()}});
     return nullptr;
   }
-  return [job, generation, hosts = endpoint.hosts, ranks = ranks_](int socket) mutable {
+  return [served, hosts = endpoint.hosts, ranks = ranks_](int socket) mutable {
     const absl::StatusOr<PeerOwner> owner = OwnerOfPeer(socket);
     // Ranks of other hosts may run under another daemon of this one.
-    if (owner.ok() && hosts.has_value()) return CheckUser(owner->user);
-    if (owner.ok()) return CheckOwner(*owner, job, generation, *ranks);
+    if (owner.ok() && hosts.has_value()) return CheckUser(owner->user, served);
+    if (owner.ok()) return CheckOwner(*owner, served, *ranks);
     if (absl::IsNotFound(owner.status()) && hosts.has_value()) return hosts->Check(socket);
     return owner.status();
   };

@@ -15,6 +15,7 @@
 #include "store/wire/server.h"
 #include "worker/agent/launch/launch_environment.h"
 #include "worker/agent/processes/rank_processes.h"
+#include "worker/agent/stores/peer_owner.h"
 #include "worker/agent/stores/store_client_watch.h"
 
 namespace dp::worker {
@@ -45,9 +46,10 @@ class StoreEndpoints {
   StoreEndpoints& operator=(const StoreEndpoints&) = delete;
 
   // Returns where the rank's program finds its store. Starts an endpoint there if this daemon must
-  // serve it. Errors: AlreadyExists the port is taken; FailedPrecondition the job has no store
-  // port; others of the system.
-  absl::StatusOr<StoreEndpoint> Open(const v1::AssignedRank& rank, const StoreHost& host);
+  // serve it; `user` is whom the generation's ranks run as. Errors: AlreadyExists the port is
+  // taken; FailedPrecondition the job has no store port; others of the system.
+  absl::StatusOr<StoreEndpoint> Open(const v1::AssignedRank& rank, const StoreHost& host,
+                                     uid_t user);
   // No rank of the generation is left on this host. Closes the endpoint, unless it also serves
   // other hosts: then it stays until the generation is over.
   void RanksGone(JobId job, Generation generation);
@@ -63,11 +65,11 @@ class StoreEndpoints {
   using Key = std::pair<JobId, Generation>;
 
   absl::StatusOr<std::unique_ptr<Endpoint>> Serve(const v1::AssignedRank& rank,
-                                                  const StoreHost& host);
+                                                  const StoreHost& host, uid_t user);
   std::unique_ptr<Endpoint> MakeRelay(const v1::AssignedRank& rank, const StoreHost& host);
   void Close(JobId job, Generation generation);
   // Which connections an endpoint serves.
-  std::function<absl::Status(int socket)> AdmissionTo(JobId job, Generation generation,
+  std::function<absl::Status(int socket)> AdmissionTo(const ServedRanks& served,
                                                       const Endpoint& endpoint) const;
   // Names callers of the endpoint by rank. The endpoint does not outlive this object.
   std::function<std::optional<int>(const std::string&)> RankAt(JobId job,

@@ -1,6 +1,8 @@
 #include "worker/agent/stores/store_endpoints.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <string>
@@ -82,7 +84,7 @@ class StoreEndpointsTest : public testing::Test {
     return assigned;
   }
   std::string Open(const v1::AssignedRank& rank) {
-    const auto at = endpoints_.Open(rank, {"w", "127.0.0.1", "10.0.0.7:7070"});
+    const auto at = endpoints_.Open(rank, {"w", "127.0.0.1", "10.0.0.7:7070"}, geteuid());
     if (!at.ok()) return std::string(at.status().message());
     EXPECT_EQ(at->port, port_);
     EXPECT_TRUE(at->served);
@@ -101,6 +103,15 @@ class StoreEndpointsTest : public testing::Test {
   void AwaitOver() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (!over_) ASSERT_TRUE(changed_.WaitFor(mu_, kPatience));
+  }
+
+  // Whether the server on loopback accepts a key of a process of user `user`.
+  bool TakesFrom(uid_t user) const {
+    const pid_t child = fork();
+    if (child == 0) _exit(setuid(user) == 0 && Takes(1) ? 0 : 1);
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
 
   const int port_ = FreePort();
@@ -136,6 +147,18 @@ TEST_F(StoreEndpointsTest, ItTakesKeysAsLongAsTheCoordinatorSaysTheStoreDoes) {
   Open(rank);
   EXPECT_TRUE(Takes(20 << 10));
   EXPECT_FALSE(Takes((20 << 10) + 1));
+}
+
+TEST_F(StoreEndpointsTest, ItServesTheUserOfTheRanksAndRootAndNobodyElse) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as another user";
+  connection_.taking = true;
+  const RankProcesses processes;
+  StoreEndpoints checked(
+      connection_, 1, [](JobId, Generation) {}, &processes);
+  ASSERT_TRUE(checked.Open(Rank(0, "rank0"), {"w", "127.0.0.1", "10.0.0.7:7070"}, 12345).ok());
+  EXPECT_TRUE(TakesFrom(12345));
+  EXPECT_TRUE(TakesFrom(0));
+  EXPECT_FALSE(TakesFrom(12346));
 }
 
 TEST_F(StoreEndpointsTest, ACoordinatorThatTellsNoLimitsHasTheDefaults) {

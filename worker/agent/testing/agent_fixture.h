@@ -45,27 +45,30 @@ class AgentFixture : public testing::Test {
   }
 
   void Run(const std::string& name = "") {
-    AgentOptions options{.name = name,
-                         .host_name = "host",
-                         .slots = 2,
-                         .state_dir = directory_.path(),
-                         .spool_probe_every = absl::Milliseconds(1),
-                         .left_overs_max = left_overs_max_,
-                         .rank_host = {.coordinator = "c:1",
-                                       .credential_dir = credential_dir_,
-                                       .trainer = "/trainer"},
-                         .address = [] { return std::string("10.0.0.9"); },
-                         .notify = &notify_,
-                         .coordinator_probe = probe_,
-                         .slot_devices = {{{"a", "GPU 0 (a)"}}, {}},
-                         .device_memory = memory_,
-                         .device_limits = device_limits_,
-                         .gpus = gpus_,
-                         .gpus_read_every = absl::Milliseconds(1),
-                         .incarnations = incarnations_,
-                         .earlier_gone = [this] { return earlier_gone_.load(); },
-                         .oom_kills = [this] { return oom_kills_.load(); },
-                         .seed = 42};
+    AgentOptions options{
+        .name = name,
+        .host_name = "host",
+        .slots = 2,
+        .state_dir = directory_.path(),
+        .spool_probe_every = absl::Milliseconds(1),
+        .left_overs_max = left_overs_max_,
+        .rank_host = {.coordinator = "c:1",
+                      .credential_dir = credential_dir_,
+                      .trainer = "/trainer"},
+        .address = [] { return std::string("10.0.0.9"); },
+        .notify = &notify_,
+        .coordinator_probe = probe_,
+        .slot_devices = {{{"a", "GPU 0 (a)"}}, {}},
+        .device_memory = memory_,
+        .device_limits = device_limits_,
+        .gpus = gpus_,
+        .gpus_read_every = absl::Milliseconds(1),
+        .incarnations = incarnations_,
+        .earlier_gone = [this] { return earlier_gone_.load(); },
+        .run_as = run_as_,
+        .ask_account = [this](std::string name) { EXPECT_TRUE(accounts_asked_.TryPush(name)); },
+        .oom_kills = [this] { return oom_kills_.load(); },
+        .seed = 42};
     agent_.emplace(std::move(options), coordinator_.connection(), runner_, mailbox_, *clock_);
     running_ = std::jthread([this] { result_ = agent_->Run(); });
   }
@@ -117,6 +120,8 @@ class AgentFixture : public testing::Test {
   IncarnationRecord* incarnations_ = nullptr;
   std::atomic<bool> earlier_gone_ = false;
   std::atomic<int64_t> oom_kills_ = 0;  // of the host
+  RunAs run_as_;
+  BoundedQueue<std::string> accounts_asked_{10};
   size_t left_overs_max_ = kLeftOversMax;
   SlotDevices::Limits device_limits_{.patience = absl::Hours(1),
                                      .ask_every = absl::Milliseconds(1),
