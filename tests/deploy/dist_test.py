@@ -59,7 +59,7 @@ class Unpacked(unittest.TestCase):
         for path in ("README.md", "lib/systemd/system/dp-coordinator.service",
                      "lib/systemd/system/dp-firewall.service",
                      "lib/systemd/system/dp-worker.service", "lib/sysusers.d/dp.conf",
-                     "share/dp/systemd/dp.nft", "share/dp/systemd/worker.env",
+                     "share/dp/systemd/dp.nft", "share/dp/systemd/dp-worker-users.conf", "share/dp/systemd/worker.env",
                      "share/dp/kubernetes/Containerfile",
                      "share/dp/kubernetes/overlays/gpu/kustomization.yaml",
                      "share/dp/kubernetes/components/cert-manager/kustomization.yaml",

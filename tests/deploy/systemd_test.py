@@ -247,6 +247,41 @@ class ServicesTest(unittest.TestCase):
         ROOT.run("bash", "-c", command)
         ROOT.run("systemctl", "start", "dp-coordinator")
 
+    def people(self, *names):
+        """Gives each person an account of this host and a login of the cluster; returns the
+        environments of their dpctl."""
+        environments = {}
+        for number, name in enumerate(names, 61001):
+            shell(f"mkdir -m 700 -p /srv/{name}; chown {number}:{number} /srv/{name}")
+            shell(f"echo {name}:x:{number}:{number}::/srv/{name}:/bin/sh >> /etc/passwd")
+            shell(f"echo {name}:x:{number}: >> /etc/group")
+            token = json.loads(dpctl("grant", "user", name, "-o", "json").stdout)["token"]
+            environments[name] = {"XDG_CONFIG_HOME": f"/root/{name}"}
+            ROOT.run("/usr/local/bin/dpctl", "login", "--token", token, environment=environments[name])
+        return environments
+
+    def test_with_the_drop_in_for_many_people_each_job_runs_as_its_owner(self):
+        folder = "/etc/systemd/system/dp-worker.service.d"
+        self.restart_with("dp-worker", f"install -Dm644 /usr/local/share/dp/systemd/dp-worker-users.conf {folder}/users.conf")
+        self.addCleanup(self.restart_with, "dp-worker", f"rm -r {folder}")
+        self.assertTrue(eventually(serving), self.journal("dp-worker"))
+        logins = self.people("ann", "bob")
+        output = {}
+        for name, login in logins.items():
+            done = ROOT.run("/usr/local/bin/dpctl", "run", "--", "sh", "-c",
+                            f"id -un; touch ~/mine; ls /srv/ann /var/lib/dp-worker/credential; ls -d /proc/1; "
+                            "grep CapEff /proc/self/status", check=False, environment=login)
+            output[name] = done.stdout + done.stderr
+            self.assertIn(name, done.stdout)
+            self.assertIn("CapEff:\t0000000000000000", done.stdout)
+            self.assertRegex(output[name], "credential.*denied")
+            self.assertRegex(output[name], "'/proc/1'.*No such file")
+        self.assertIn("mine", output["ann"])
+        self.assertRegex(output["bob"], "/srv/ann.*denied")
+        self.assertEqual(shell("stat -c %U /srv/bob/mine"), "bob")
+        pid = shown("dp-worker", "MainPID")
+        self.assertEqual(shell(f"grep CapEff /proc/{pid}/status"), "CapEff:\t00000000000800e3")
+
     def start_rank(self, name, script):
         dpctl("submit", "--name", name, "--", "bash", "-c", script)
         self.addCleanup(self.end, name)
