@@ -52,6 +52,16 @@ inline constexpr size_t kArgumentBytesMax = (128 << 10) - 1;
 // Variables with this prefix are reserved for dp (docs/job-file.md).
 inline constexpr char kReservedVariables[] = "DP_";
 
+// Secrets of one job; a job with more is better served by one that holds a file.
+inline constexpr size_t kSecretsMax = 32;
+// Names and values of a job's secrets together. They are a part of each assignment of its ranks,
+// and a program's variables share Linux's limit for them.
+inline constexpr size_t kSecretBytesMax = 64 << 10;
+// Longer than any that somebody would write.
+inline constexpr size_t kSecretNameBytesMax = 256;
+// A shorter value is no secret, and hiding it would make output unreadable.
+inline constexpr size_t kSecretValueBytesMin = 4;
+
 // Checkpoints of one job on record.
 inline constexpr int kCheckpointsKeptMax = 1'000;
 // More often, a model would be written more often than it changes; more rarely, nobody waits for
