@@ -84,8 +84,10 @@ void LogShipper::CarryOut(const FollowOrder& order) {
 void LogShipper::Follow(const RankKey& key, const LogSpool& spool, bool left_over) {
   RankLogs logs{
       .job_submitted_at = spool.job_submitted_at(), .place = spool.place(), .finished = left_over};
+  const auto mask = std::make_shared<const SecretMask>(spool.Mask());
   for (size_t i = 0; i < logs.files.size(); ++i) {
-    logs.files[i] = std::make_shared<SpoolFile>(spool.path(kLogStreams[i]), left_over);
+    logs.files[i] = std::make_shared<SpoolFile>(spool.path(kLogStreams[i]), left_over,
+                                                SpoolFile::PunchHole, mask);
     watch_.Add(logs.files[i]);
   }
   const bool added = ranks_.emplace(key, std::move(logs)).second;

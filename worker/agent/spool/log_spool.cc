@@ -9,12 +9,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/file_descriptor.h"
+#include "base/program/log.h"
 #include "base/replace_file.h"
 #include "base/status.h"
 #include "worker/agent/processes/exit_record.h"
@@ -46,8 +48,8 @@ const char* Suffix(v1::LogStream stream) {
   }
 }
 
-// The end of a file; empty if the file cannot be read.
-std::string Tail(const std::string& path) {
+// The end of a file without secrets; empty if the file cannot be read.
+std::string Tail(const std::string& path, const SecretMask& mask) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   struct stat info {};
   if (!file.valid() || fstat(file.get(), &info) != 0) return "";
@@ -56,7 +58,34 @@ std::string Tail(const std::string& path) {
   const ssize_t got = pread(file.get(), tail.data(), tail.size(), info.st_size - size);
   tail.resize(got < 0 ? 0 : static_cast<size_t>(got));
   // Zeros in front are a hole, left by a rank that wrote behind it.
-  return tail.substr(std::min(tail.size(), tail.find_first_not_of('\0')));
+  const size_t hole = std::min(tail.size(), tail.find_first_not_of('\0'));
+  tail.erase(0, hole);
+  mask.Hide(&tail, {.before = hole > 0 || size < info.st_size, .after = true});
+  return tail;
+}
+
+// Each value behind its size and a line break.
+std::string ToText(const std::vector<std::string>& values) {
+  std::string text;
+  for (const std::string& value : values) absl::StrAppend(&text, value.size(), "\n", value);
+  return text;
+}
+
+// Nothing if the text is damaged.
+std::optional<std::vector<std::string>> ToValues(const std::string& text) {
+  std::vector<std::string> values;
+  for (size_t at = 0; at < text.size();) {
+    const size_t line = text.find('\n', at);
+    size_t size = 0;
+    if (line == text.npos || !absl::SimpleAtoi(text.substr(at, line - at), &size) ||
+        size > text.size() - line - 1) {
+      return std::nullopt;
+    }
+    values.push_back(text.substr(line + 1, size));
+    at = line + 1 + size;
+  }
+  if (values.empty()) return std::nullopt;
+  return values;
 }
 
 absl::Status SpoolError(const std::string& path) {
@@ -133,6 +162,7 @@ absl::Status LogSpool::Create(const SpoolOwner& owner) const {
     DP_RETURN_IF_ERROR(MakeFile(path(stream), ""));
   }
   RemoveExitRecord(exit_file());
+  RemoveReplacedFile(secrets_file());
   return MakeFile(job_file(),
                   absl::StrCat(absl::ToUnixNanos(owner.job_submitted_at), " ",
                                owner.session.worker_id, " ", owner.session.incarnation.value()));
@@ -155,6 +185,22 @@ absl::Status LogSpool::GiveTo(const Account& account) const {
   }
   for (const std::string& file : files) DP_RETURN_IF_ERROR(GiveFile(file, account));
   return absl::OkStatus();
+}
+
+absl::Status LogSpool::KeepSecrets(const std::vector<std::string>& values) const {
+  if (values.empty() || ReplaceFile(secrets_file(), ToText(values))) return absl::OkStatus();
+  return SpoolError(secrets_file());
+}
+
+SecretMask LogSpool::Mask() const {
+  std::error_code error;
+  if (!fs::exists(secrets_file(), error) && !error) return SecretMask();
+  std::ifstream file(secrets_file(), std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto values = file.bad() ? std::nullopt : ToValues(text);
+  if (values) return SecretMask(*values);
+  Log(Severity::kWarning, "secrets_lost", {{"file", secrets_file()}});
+  return SecretMask::OfEverything();
 }
 
 absl::Status LogSpool::Append(v1::LogStream stream, const std::string& lines) const {
@@ -192,6 +238,7 @@ void LogSpool::Remove() const {
   std::error_code error;
   fs::remove_all(credential_dir(), error);
   RemoveExitRecord(exit_file());
+  RemoveReplacedFile(secrets_file());
   unlink(job_file().c_str());
   // Both fail while another rank's files are there.
   if (rmdir(generation_dir_.c_str()) == 0) {
@@ -215,6 +262,8 @@ std::string LogSpool::place() const {
 
 std::string LogSpool::job_file() const { return absl::StrCat(stem_, kOwnerSuffix); }
 
+std::string LogSpool::secrets_file() const { return absl::StrCat(stem_, ".secrets"); }
+
 std::string LogSpool::error_file() const { return absl::StrCat(stem_, ".error"); }
 
 std::string LogSpool::credential_dir() const { return absl::StrCat(stem_, ".credential"); }
@@ -222,8 +271,9 @@ std::string LogSpool::credential_dir() const { return absl::StrCat(stem_, ".cred
 std::string LogSpool::exit_file() const { return absl::StrCat(stem_, ".exit"); }
 
 std::vector<std::string> LogSpool::LastLines() const {
-  const std::string error = Tail(path(v1::LOG_STREAM_STDERR));
-  const std::string output = Tail(path(v1::LOG_STREAM_STDOUT));
+  const SecretMask mask = Mask();
+  const std::string error = Tail(path(v1::LOG_STREAM_STDERR), mask);
+  const std::string output = Tail(path(v1::LOG_STREAM_STDOUT), mask);
   const auto error_lines = LastLinesOf(error, kLastLinesMax);
   std::vector<std::string> lines;
   for (const auto& line : LastLinesOf(output, kLastLinesMax - error_lines.size())) {

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "dp/v1/logs.pb.h"
 #include "worker/agent/accounts/account.h"
+#include "worker/agent/spool/secret_mask.h"
 #include "worker/agent/spool/spool_budget.h"
 #include "worker/core/rank.h"
 #include "worker/core/session.h"
@@ -21,6 +22,7 @@
 //   under which the rank ran;
 // - RANK.exit, from the rank's own exit until the coordinator knows it;
 // - RANK.error, if the program writes it;
+// - RANK.secrets, if it has any: the values that are hidden in all that leaves this host;
 // - RANK.credential, a directory, unless the coordinator is called in plain text;
 // - RANK.out.shift and the like, once a rank has emptied the file (spool_file.h).
 //
@@ -57,6 +59,12 @@ class LogSpool {
   // credential if there is one. Others can pass through the directories, but not list them. Call it
   // after Create. Errors: Internal names the path and the reason.
   absl::Status GiveTo(const Account& account) const;
+  // Keeps the values of the rank's secrets for its mask, in a file that only this user can read.
+  // Without values makes none. Call it after Create and before the rank starts. The next daemon may
+  // have to send the output, and no longer has the assignment. Errors: Internal.
+  absl::Status KeepSecrets(const std::vector<std::string>& values) const;
+  // Hides the rank's secrets; hides everything if they cannot be read any more.
+  SecretMask Mask() const;
   // Appends whole lines to a stream, in one write. Errors: Internal.
   absl::Status Append(v1::LogStream stream, const std::string& lines) const;
   // Create's argument; nothing if RANK.job is missing or unreadable.
@@ -74,12 +82,13 @@ class LogSpool {
   std::string exit_file() const;
   // The rank's credential for the coordinator (base/security/credential.h): a directory.
   std::string credential_dir() const;
-  // The last lines of standard error, and before them of standard output while there is room. At
-  // most kLastLinesMax, each valid UTF-8 of at most kLastLineBytesMax bytes.
+  // The last lines of standard error, and before them of standard output while there is room.
+  // Secrets are hidden. At most kLastLinesMax, each valid UTF-8 of at most kLastLineBytesMax bytes.
   std::vector<std::string> LastLines() const;
 
  private:
   std::string job_file() const;
+  std::string secrets_file() const;
   std::string shift_file(v1::LogStream stream) const;
 
   std::string generation_dir_;

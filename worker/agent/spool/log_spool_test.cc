@@ -94,6 +94,57 @@ TEST_F(LogSpoolTest, TheNextLifeOfTheDaemonFindsWhatThereIs) {
   EXPECT_THAT(LogSpool::Find(directory_.path()), testing::IsEmpty());
 }
 
+class SpoolOfSecretsTest : public LogSpoolTest {
+ protected:
+  SpoolOfSecretsTest() { EXPECT_TRUE(spool_.KeepSecrets({"hf_abcdef", "two\nlines\n"}).ok()); }
+  std::string Hidden(std::string text) const {
+    spool_.Mask().Hide(&text, {});
+    return text;
+  }
+
+  const std::string file_ = directory_.path() + "/spool/7/2/3.secrets";
+};
+
+TEST_F(SpoolOfSecretsTest, TheNextDaemonKnowsWhatToHide) {
+  using std::filesystem::perms;
+  EXPECT_EQ(Hidden("hf_abcdef two lines"), "********* two *****");
+  EXPECT_EQ(std::filesystem::status(file_).permissions(), perms::owner_read | perms::owner_write);
+}
+
+TEST_F(SpoolOfSecretsTest, TheyGoWithTheSpool) {
+  spool_.Remove();
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() + "/spool/7"));
+}
+
+TEST_F(SpoolOfSecretsTest, TheyAreOfThisRankOnly) {
+  ASSERT_TRUE(spool_.Create({kSpoolJobAt}).ok());
+  ASSERT_TRUE(spool_.KeepSecrets({}).ok());
+  EXPECT_EQ(Hidden("hf_abcdef"), "hf_abcdef");
+}
+
+TEST_F(SpoolOfSecretsTest, DamagedOnesHideEverything) {
+  std::ifstream file(file_, std::ios::binary);
+  const std::string whole(std::istreambuf_iterator<char>(file), {});
+  for (size_t size = 0; size < whole.size(); ++size) {
+    std::ofstream(file_, std::ios::binary) << whole.substr(0, size);
+    const bool cut_between = whole.substr(size).starts_with("10\ntwo");
+    EXPECT_EQ(Hidden("loss"), cut_between ? "loss" : "****") << size;
+  }
+}
+
+TEST_F(SpoolOfSecretsTest, LastLinesHideThem) {
+  Write(v1::LOG_STREAM_STDOUT, "login hf_abcdef\n");
+  Write(v1::LOG_STREAM_STDERR, "bad hf_abcdef\nhf_abc");
+  EXPECT_THAT(spool_.LastLines(), ElementsAre("login *********", "bad *********", "******"));
+}
+
+// Only the end of a long output is read.
+TEST_F(SpoolOfSecretsTest, LastLinesHideAPartOfASecretInFront) {
+  const size_t tail = kLastLinesMax * kLastLineBytesMax;
+  Write(v1::LOG_STREAM_STDOUT, "hf_abcdef" + std::string(tail - 5, 'y'));
+  EXPECT_EQ(spool_.LastLines().front().substr(0, 6), "*****y");
+}
+
 TEST_F(LogSpoolTest, ItKnowsWhoseItIs) {
   const SpoolOwner owner{kSpoolJobAt, {5, Incarnation(~uint64_t{0})}};
   ASSERT_TRUE(spool_.Create(owner).ok());

@@ -77,8 +77,13 @@ int SpoolFile::PunchHole(const FileDescriptor& file, uint64_t end) {
   return fallocate(file.get(), kHole, 0, static_cast<off_t>(end)) == 0 ? 0 : errno;
 }
 
-SpoolFile::SpoolFile(const std::string& path, bool left_over, MakeHole make_hole)
-    : path_(path), left_over_(left_over), make_hole_(std::move(make_hole)), ended_(left_over) {
+SpoolFile::SpoolFile(const std::string& path, bool left_over, MakeHole make_hole,
+                     std::shared_ptr<const SecretMask> mask)
+    : path_(path),
+      left_over_(left_over),
+      make_hole_(std::move(make_hole)),
+      mask_(std::move(mask)),
+      ended_(left_over) {
   (void)Open();  // trouble() says why not
   MutexLock lock(mu_);
   CloseIfEnded();
@@ -239,23 +244,42 @@ void SpoolFile::Acknowledge(uint64_t offset) {
 SpoolFile::Piece SpoolFile::Next(size_t bytes_max, bool ended) {
   SpoolUse use;
   uint64_t shift = 0;
+  Window window;
   {
     MutexLock lock(mu_);
     if (use_.acknowledged >= use_.size || tried_shift_ != shift_) return {};
     if (use_.acknowledged < anew_) return Emptied();
     use = use_;
     shift = shift_;
+    window.cut_before = use.begin > anew_;
   }
   const Descriptor file = Open();
   if (file == nullptr) return {};
   const bool cut = use.acknowledged < use.begin;
   const uint64_t from = std::max(use.acknowledged, use.begin);
-  const size_t wanted = cut ? kWholeLineBytesMax : bytes_max;
-  std::string data = ReadFrom(*file, from - shift, std::min<uint64_t>(use.size - from, wanted));
+  const uint64_t wanted = std::min<uint64_t>(use.size - from, cut ? kWholeLineBytesMax : bytes_max);
+  window.begin = from - std::min<uint64_t>(from - use.begin, mask_->reach());
+  window.cut_before = window.cut_before && window.begin == use.begin;
+  window.end = std::min<uint64_t>(use.size, from + wanted + mask_->reach());
+  window.at_end = window.end == use.size;
+  std::string data =
+      WithoutSecrets(ReadFrom(*file, window.begin - shift, window.end - window.begin), window, from,
+                     wanted, ended);
   MutexLock lock(mu_);
   CloseIfEnded();
-  if (!Untouched(use.begin, from)) return {};
+  if (!Untouched(use.begin, window.begin)) return {};
   return cut ? CutFrom(use.acknowledged, data) : LinesFrom(from, std::move(data), ended);
+}
+
+std::string SpoolFile::WithoutSecrets(std::string read, const Window& window, uint64_t from,
+                                      uint64_t wanted, bool ended) const {
+  const size_t before = static_cast<size_t>(from - window.begin);
+  const size_t waiting = window.at_end && !ended ? mask_->OpenBytes(read) : 0;
+  if (read.size() <= before + waiting) return "";
+  mask_->Hide(&read, {.before = window.cut_before, .after = window.at_end && ended});
+  read.resize(std::min<size_t>(read.size() - waiting, before + wanted));
+  read.erase(0, before);
+  return read;
 }
 
 bool SpoolFile::Untouched(uint64_t begin, uint64_t offset) const {

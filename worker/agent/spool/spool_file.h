@@ -15,6 +15,7 @@
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "worker/agent/spool/log_times.h"
+#include "worker/agent/spool/secret_mask.h"
 #include "worker/agent/spool/spool_budget.h"
 
 namespace dp::worker {
@@ -51,6 +52,8 @@ absl::Time NextGlimpse(int times, absl::Time at);
 // stream is an offset of the file plus a shift. A file beside it records the shift for the next
 // daemon. All offsets below are the stream's.
 //
+// Secrets are hidden in what is sent, also where a piece ends within one. The file itself has them.
+//
 // Thread-safe, but only one thread at a time may drop bytes. No lock is held over a call to the
 // disk. While a hole is made, its bytes are neither read nor reported, and what was read before is
 // discarded.
@@ -78,7 +81,8 @@ class SpoolFile {
   // of descriptors, does not: each Look tries again. Bytes that exist already count as found when
   // the file was last written to. `left_over`: an earlier daemon's file, whose front may have been
   // dropped; it has ended.
-  SpoolFile(const std::string& path, bool left_over, MakeHole make_hole = PunchHole);
+  SpoolFile(const std::string& path, bool left_over, MakeHole make_hole = PunchHole,
+            std::shared_ptr<const SecretMask> mask = std::make_shared<SecretMask>());
 
   // Looks how much there is; new bytes count as found `now`.
   void Look(absl::Time now) DP_EXCLUDES(mu_);
@@ -89,8 +93,9 @@ class SpoolFile {
   // shows that the rank emptied the file after an earlier daemon had sent it.
   void Acknowledge(uint64_t offset) DP_EXCLUDES(mu_);
   // At most about `bytes_max` of what the latest Look found and the coordinator does not have.
-  // Whole lines, unless nothing will follow (`ended`). Empty if there is nothing, and while a hole
-  // is made there.
+  // Whole lines, unless nothing will follow (`ended`). An end that may be the beginning of a secret
+  // waits for the bytes behind it, as an unfinished line does. Empty if there is nothing, and while
+  // a hole is made there.
   Piece Next(size_t bytes_max, bool ended) DP_EXCLUDES(mu_);
   // Drops all bytes before about `begin`. Errors: Unimplemented the file system makes no holes;
   // Internal, for example if the file cannot be opened. On an error nothing changes.
@@ -138,12 +143,23 @@ class SpoolFile {
   // first byte.
   bool Untouched(uint64_t begin, uint64_t offset) const DP_REQUIRES(mu_);
   Piece Emptied() const DP_REQUIRES(mu_);
+  // The bytes that are read for a piece: its own, and those around it that decide what is secret.
+  struct Window {
+    uint64_t begin = 0;  // in the stream
+    uint64_t end = 0;
+    bool cut_before = false;  // the bytes before it were dropped
+    bool at_end = false;      // nothing is known behind it
+  };
+  // The bytes from `from` on, at most `wanted`, without secrets and without an end that must wait.
+  std::string WithoutSecrets(std::string read, const Window& window, uint64_t from, uint64_t wanted,
+                             bool ended) const;
   Piece LinesFrom(uint64_t offset, std::string data, bool ended) const DP_REQUIRES(mu_);
   Piece CutFrom(uint64_t offset, const std::string& kept) const DP_REQUIRES(mu_);
 
   const std::string path_;
   const bool left_over_;
   const MakeHole make_hole_;
+  const std::shared_ptr<const SecretMask> mask_;
   mutable Mutex mu_;
   Descriptor file_ DP_GUARDED_BY(mu_);      // null: not open
   bool ended_ DP_GUARDED_BY(mu_) = false;   // nothing more will be written

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/testing/fifo.h"
@@ -80,6 +81,84 @@ TEST_F(SpoolFileTest, AnUnfinishedLineWaitsForTheEnd) {
   file_.Look(Second(1));
   EXPECT_EQ(file_.Next(kMiB, false).data, "one\n");
   EXPECT_EQ(file_.Next(kMiB, true).data, "one\ntw");
+}
+
+class SpoolFileOfSecretsTest : public SpoolFileTest {
+ protected:
+  static constexpr char kToken[] = "hf_abcdefgh";
+
+  // All that is sent, in pieces of at most `bytes_max`.
+  std::string SentInPieces(size_t bytes_max) {
+    std::string sent;
+    for (;;) {
+      const SpoolFile::Piece piece = secrets_.Next(bytes_max, /*ended=*/true);
+      if (piece.empty()) return sent;
+      sent += piece.data;
+      secrets_.Acknowledge(piece.offset + piece.data.size());
+    }
+  }
+
+  SpoolFile secrets_{path_, /*left_over=*/false, SpoolFile::PunchHole,
+                     std::make_shared<SecretMask>(std::vector<std::string>{kToken})};
+};
+
+TEST_F(SpoolFileOfSecretsTest, ASecretIsHiddenAndOffsetsStay) {
+  Write("a hf_abcdefgh b\nc\n");
+  secrets_.Look(Second(1));
+  EXPECT_EQ(secrets_.Next(kMiB, false).data, "a *********** b\nc\n");
+  secrets_.Acknowledge(16);
+  EXPECT_EQ(secrets_.Next(kMiB, false).data, "c\n");
+}
+
+// A line so long leaves in pieces.
+TEST_F(SpoolFileOfSecretsTest, WhereverAPieceEndsTheSecretIsHidden) {
+  const std::string before(kWholeLineBytesMax, 'x'), after(kWholeLineBytesMax, 'y');
+  Write(before + kToken + after);
+  secrets_.Look(Second(1));
+  for (size_t more = 0; more <= sizeof(kToken); ++more) {
+    EXPECT_EQ(SentInPieces(kWholeLineBytesMax + more), before + "***********" + after) << more;
+    secrets_.Acknowledge(0);
+  }
+}
+
+// A progress bar leaves as far as it goes.
+TEST_F(SpoolFileOfSecretsTest, AnEndThatMayBecomeASecretWaits) {
+  Write("\r10% hf_abc");
+  secrets_.Look(Second(1));
+  EXPECT_EQ(secrets_.Next(kMiB, false).data, "\r10% ");
+  secrets_.Acknowledge(5);
+  EXPECT_TRUE(secrets_.Next(kMiB, false).empty());
+  EXPECT_FALSE(secrets_.sent());
+  Write("defgh\r");
+  secrets_.Look(Second(2));
+  EXPECT_EQ(secrets_.Next(kMiB, false).data, "***********\r");
+}
+
+TEST_F(SpoolFileOfSecretsTest, AnEndThatBecomesNoneIsSentAsItIs) {
+  Write("\r10% hf_abc");
+  secrets_.Look(Second(1));
+  secrets_.Acknowledge(5);
+  Write("x\r");
+  secrets_.Look(Second(2));
+  EXPECT_EQ(secrets_.Next(kMiB, false).data, "hf_abcx\r");
+}
+
+TEST_F(SpoolFileOfSecretsTest, AtTheEndOfTheRankNothingWaitsAndAPartOfASecretIsHidden) {
+  Write("token hf_abc");
+  secrets_.Look(Second(1));
+  EXPECT_EQ(secrets_.Next(kMiB, true).data, "token ******");
+}
+
+// The first part of the secret was dropped.
+TEST_F(SpoolFileOfSecretsTest, ThePartOfASecretBehindDroppedBytesIsHidden) {
+  constexpr size_t kUnit = 64 << 10;
+  Write(std::string(kUnit - 3, 'x') + "hf_abcdefgh " + std::string(kUnit, 'y'));
+  secrets_.Look(Second(1));
+  ASSERT_TRUE(secrets_.GiveUpBefore(kUnit).ok());
+  const SpoolFile::Piece cut = secrets_.Next(kMiB, true);
+  ASSERT_EQ(cut.cut_bytes, kUnit);
+  secrets_.Acknowledge(kUnit);
+  EXPECT_EQ(secrets_.Next(kMiB, true).data.substr(0, 12), "******** yyy");
 }
 
 TEST_F(SpoolFileTest, APieceSaysWhenItsBytesWereFound) {
