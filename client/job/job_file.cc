@@ -72,6 +72,18 @@ absl::Status Unreadable(const std::string& path, int error) {
                                           error == 0 ? "reason unknown" : std::strerror(error)));
 }
 
+// Leaves names in the spec: where the values come from is nobody else's business.
+absl::Status TakeSecretSources(JobFile& job) {
+  for (int i = 0; i < job.spec.secrets_size(); ++i) {
+    auto source = ParseSecretSource(job.spec.secrets(i));
+    if (!source.ok())
+      return job.source.Error(absl::StrCat("secrets[", i, "]"), source.status().message());
+    job.spec.set_secrets(i, source->name);
+    job.secrets.push_back(*std::move(source));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Convert(const YAML::Node& root, const std::vector<std::string>& overrides,
                      JobFile& job) {
   for (const std::string& override : overrides) {
@@ -79,6 +91,7 @@ absl::Status Convert(const YAML::Node& root, const std::vector<std::string>& ove
     job.source.NoteOverride(path);
   }
   DP_RETURN_IF_ERROR(FillMessage(root, job.source, job.spec));
+  DP_RETURN_IF_ERROR(TakeSecretSources(job));
   // The file's own header was checked before; an override may have changed it.
   for (const auto& [field, wanted, value] :
        {std::tuple("apiVersion", kApiVersion, job.spec.api_version()),
@@ -94,7 +107,7 @@ absl::Status Convert(const YAML::Node& root, const std::vector<std::string>& ove
 absl::StatusOr<JobFile> ParseJobFile(absl::string_view text, const std::string& file,
                                      const std::vector<std::string>& overrides) {
   DP_ASSIGN_OR_RETURN(YAML::Node root, LoadDocument(text, file));
-  JobFile job{.spec = {}, .source = FieldSource(file)};
+  JobFile job{.spec = {}, .source = FieldSource(file), .secrets = {}};
   try {
     DP_RETURN_IF_ERROR(CheckHeader(root, file));
     DP_RETURN_IF_ERROR(Convert(root, overrides, job));

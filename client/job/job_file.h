@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "client/job/field_source.h"
+#include "client/job/secret_source.h"
 #include "dp/v1/job_spec.pb.h"
 
 namespace dp::client {
@@ -14,6 +15,8 @@ namespace dp::client {
 struct JobFile {
   v1::JobSpec spec;
   FieldSource source;
+  // Where the values of spec.secrets are read, in that order. The spec has only their names.
+  std::vector<SecretSource> secrets = {};
 };
 
 // `file` is the name in errors. `overrides` are "path=value" each, as "train.epochs=3" or

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -36,6 +37,7 @@ class JobCheck : private FieldCheck {
     CheckTop();
     CheckScheduling();
     for (const auto& [name, value] : SortedEnv()) CheckVariable(name, value);
+    CheckSecretNames();
     switch (spec_.program_case()) {
       case v1::JobSpec::kTrain:
         Take(CheckTrainSection(spec_, origins_, sample_shape_));
@@ -133,6 +135,33 @@ class JobCheck : private FieldCheck {
     if (absl::StartsWith(name, kReservedVariables))
       Fail(path, absl::StrCat("env.", name, " is set by dp itself; choose a name without ",
                               kReservedVariables));
+  }
+
+  // The values come beside the spec (secret_check.h).
+  void CheckSecretNames() {
+    CheckLength("secrets", spec_.secrets_size(), kSecretsMax);
+    std::set<std::string> names;
+    for (int i = 0; i < spec_.secrets_size(); ++i) {
+      const std::string& name = spec_.secrets(i);
+      const std::string path = absl::StrCat("secrets[", i, "]");
+      const std::string shown = absl::CEscape(name.substr(0, kShownBytesMax));
+      if (name.find('=') != std::string::npos)
+        Fail(path, absl::StrCat(path,
+                                " says more than a name; dpctl reads the value and sends it "
+                                "beside the job, never in it"));
+      else if (!IsVariableName(name) || name.size() > kSecretNameBytesMax)
+        Fail(path, absl::StrCat(path, " is \"", shown, "\"; a name has up to ", kSecretNameBytesMax,
+                                " bytes and consists of ", kVariableNameRule));
+      if (absl::StartsWith(name, kReservedVariables))
+        Fail(path,
+             absl::StrCat(path, " is ", shown, ", which dp sets itself; choose a name without ",
+                          kReservedVariables));
+      if (spec_.env().contains(name))
+        Fail(path, absl::StrCat(path, " is ", shown,
+                                ", which env sets too; leave it out of one of them"));
+      if (!names.insert(name).second)
+        Fail(path, absl::StrCat(path, " is ", shown, ", which was named before; leave one out"));
+    }
   }
 
   void CheckRestart(const v1::RestartSpec& restart) {

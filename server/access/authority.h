@@ -6,6 +6,7 @@
 #include "absl/time/time.h"
 #include "base/security/certificate_authority.h"
 #include "base/security/identity.h"
+#include "base/security/sealing_key.h"
 #include "base/security/token.h"
 
 namespace dp::server {
@@ -16,7 +17,8 @@ struct IssuedCertificate {
   std::string authorities;  // whom the holder is to trust
 };
 
-// Signs the certificates of a cluster and makes its tokens. Thread-safe.
+// Signs the certificates of a cluster, makes its tokens and seals the secrets of its jobs.
+// Thread-safe.
 class Authority {
  public:
   // How long certificates last. Programs renew theirs after half of that time.
@@ -27,8 +29,11 @@ class Authority {
   static constexpr absl::Duration kTokenMax = absl::Hours(24 * 7);
   static constexpr absl::Duration kTokenDefault = absl::Hours(1);
 
-  Authority(security::CertificateAuthority authority, security::TokenKey tokens)
-      : authority_(std::move(authority)), tokens_(std::move(tokens)) {}
+  Authority(security::CertificateAuthority authority, security::TokenKey tokens,
+            security::SealingKey secrets)
+      : authority_(std::move(authority)),
+        tokens_(std::move(tokens)),
+        secrets_(std::move(secrets)) {}
 
   // A certificate for the key of the request. Errors: those of CertificateAuthority::Issue.
   absl::StatusOr<IssuedCertificate> Issue(const std::string& signing_request,
@@ -43,6 +48,7 @@ class Authority {
 
   const security::CertificateAuthority& certificates() const { return authority_; }
   const security::TokenKey& tokens() const { return tokens_; }
+  const security::SealingKey& secrets() const { return secrets_; }
 
  private:
   absl::StatusOr<IssuedCertificate> Sign(const std::string& signing_request,
@@ -50,6 +56,7 @@ class Authority {
 
   const security::CertificateAuthority authority_;
   const security::TokenKey tokens_;
+  const security::SealingKey secrets_;
 };
 
 }  // namespace dp::server

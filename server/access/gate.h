@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/security/sealing_key.h"
 #include "base/security/token.h"
 #include "grpcpp/grpcpp.h"
 #include "server/access/admission.h"
@@ -38,6 +39,8 @@ class Gate {
   struct Options {
     // Checks the tokens of ranks. Absent: the server does not use TLS, and has no tokens.
     std::optional<security::TokenKey> token_key = {};
+    // Seals the secrets of jobs. Absent: likewise; the server takes no secrets.
+    std::optional<security::SealingKey> sealing_key = {};
     // Callers in plain text may do everything (--insecure).
     bool plain_text = false;
     CallLimits calls = {};
@@ -51,6 +54,7 @@ class Gate {
 
   bool plain_text() const { return options_.plain_text; }
   const std::optional<security::TokenKey>& token_key() const { return options_.token_key; }
+  const std::optional<security::SealingKey>& sealing_key() const { return options_.sealing_key; }
   Refusals& refusals() { return refusals_; }
   const core::PlacementPolicy& placement() const { return driver_.placement(); }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "base/takes_secrets.h"
 #include "base/utf8.h"
 #include "server/convert/convert_call.h"
 #include "server/convert/convert_job.h"
@@ -61,6 +62,7 @@ v1::Worker ToProto(const core::Worker& worker, const View& view) {
   proto.set_gpus(worker.gpus);
   proto.set_trains_on_gpus(worker.trains_on_gpus);
   proto.mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
+  proto.mutable_labels()->erase(kTakesSecrets);
   proto.set_interface(worker.interface);
   proto.set_process_tracking(worker.process_tracking);
   for (const auto& [slot, reason] : worker.unhealthy) {

@@ -58,9 +58,13 @@ struct SubmitJob {
   // The user who may change the job, and has proven to be this one. Empty: nobody has, so only
   // administrators may.
   std::string owner = {};
+  std::vector<SealedSecret> secrets = {};  // for this request id, which is a part of each seal
 
-  using Fields =
-      FieldList<&SubmitJob::request_id, &SubmitJob::spec, &SubmitJob::user, &SubmitJob::owner>;
+  using Fields = FieldList<&SubmitJob::request_id, &SubmitJob::spec, &SubmitJob::user,
+                           &SubmitJob::owner, &SubmitJob::secrets>;
+
+  // Bytes that count towards the limit for specs.
+  uint64_t spec_bytes() const { return spec.payload.size() + BytesOf(secrets); }
 };
 
 struct CancelJob {

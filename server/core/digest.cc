@@ -130,6 +130,7 @@ class StateDigester {
   void Add(const Rank& rank) { AddFields<10, &Rank::exit>(rank); }
   void Add(const Suspicion& suspicion) { AddFields<3, &Suspicion::error>(suspicion); }
   void Add(const PastFailure& past) { AddFields<2, &PastFailure::counted_as>(past); }
+  void Add(const SealedSecret& secret) { AddFields<2, &SealedSecret::sealed>(secret); }
   void Add(const Exit& exit) { AddAll(exit.how, exit.number); }
   void Add(const LabelConstraint& constraint) { Add(ToString(constraint)); }
   void Add(const StorePorts::Use& use) { AddAll(use.holder, use.free_since); }

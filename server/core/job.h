@@ -169,6 +169,7 @@ struct Job {
   std::optional<absl::Time> placed_at;
   std::optional<absl::Time> running_at;
   std::optional<absl::Time> finished_at;
+  std::vector<SealedSecret> secrets;  // dropped at its end, after which nothing starts it again
 
   using Fields =
       FieldList<&Job::id, &Job::request_id, &Job::user, &Job::spec, &Job::state, &Job::version,
@@ -178,7 +179,7 @@ struct Job {
                 &Job::restarts, &Job::restart_count, &Job::not_before, &Job::no_retry,
                 &Job::not_restarted, &Job::priority, &Job::held, &Job::queued, &Job::after,
                 &Job::time_left, &Job::deadline, &Job::submitted_at, &Job::placed_at,
-                &Job::running_at, &Job::finished_at, &Job::owner>;
+                &Job::running_at, &Job::finished_at, &Job::owner, &Job::secrets>;
 
   bool terminal() const { return state >= JobState::kSucceeded; }
   // Whether a rank holds a slot.
@@ -187,6 +188,8 @@ struct Job {
   // no rank is left.
   bool may_retry() const;
   bool awaits_verdict() const { return state == JobState::kStopping && !live(); }
+  // Bytes that count towards the limit for specs.
+  uint64_t spec_bytes() const { return spec.payload.size() + BytesOf(secrets); }
   // The number of ranks of this generation; before the first one, the least number.
   int world_size() const { return ranks.empty() ? spec.ranks : static_cast<int>(ranks.size()); }
 };

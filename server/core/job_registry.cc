@@ -11,9 +11,12 @@
 namespace dp::core {
 namespace {
 
+// A seal adds some 40 bytes to each value.
+constexpr size_t kSealedBytesMax = kSecretBytesMax + kSecretsMax * 64;
+
 absl::Status CheckScheduling(const Scheduling& scheduling) {
   DP_RETURN_IF_ERROR(CheckPriority(scheduling.priority));
-  constexpr size_t kConstraintsMax = kLabelsMax + 1;  // memoryMibPerRank implies one more
+  constexpr size_t kConstraintsMax = kLabelsMax + 2;  // memoryMibPerRank and secrets imply more
   if (scheduling.max_duration > absl::ZeroDuration() &&
       scheduling.grow_after > absl::ZeroDuration() &&
       scheduling.ttl_after_finish >= absl::ZeroDuration() &&
@@ -48,12 +51,23 @@ absl::Status CheckRequest(const SubmitJob& request) {
                                                    " ranks, or 0"));
   }
   DP_RETURN_IF_ERROR(CheckScheduling(request.spec.scheduling));
+  if (request.secrets.size() > kSecretsMax || BytesOf(request.secrets) > kSealedBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the job has ", request.secrets.size(), " secrets of ", BytesOf(request.secrets),
+        " sealed bytes; the limits are ", kSecretsMax, " and ", kSealedBytesMax));
+  }
   if (request.spec.payload.size() <= kSpecBytesMax) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the job's spec has ", request.spec.payload.size(),
                                                  " bytes, the limit is ", kSpecBytesMax));
 }
 
 }  // namespace
+
+uint64_t BytesOf(const std::vector<SealedSecret>& secrets) {
+  uint64_t bytes = 0;
+  for (const SealedSecret& secret : secrets) bytes += secret.name.size() + secret.sealed.size();
+  return bytes;
+}
 
 absl::Status CheckPriority(int priority) {
   if (priority >= -kPriorityMax && priority <= kPriorityMax) return absl::OkStatus();
@@ -95,7 +109,7 @@ JobRegistry::JobRegistry(Contents contents)
       finished_(std::move(contents.finished)) {
   for (const auto& [id, job] : jobs_) {
     by_request_.emplace(job.request_id, id);
-    spec_bytes_ += job.spec.payload.size();
+    spec_bytes_ += job.spec_bytes();
     if (job.terminal()) {
       expiries_.insert(ExpiryOf(job));
     } else {
@@ -119,7 +133,7 @@ absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& requ
   }
   last_id_ = id.value();
   by_request_.emplace(request.request_id, id);
-  spec_bytes_ += job.spec.payload.size();
+  spec_bytes_ += job.spec_bytes();
   jobs_.emplace(id, std::move(job));
   unfinished_.insert(id);
   return Submitted{id, true};
@@ -144,6 +158,7 @@ absl::StatusOr<Job> JobRegistry::Draft(const SubmitJob& request, Revision revisi
   job.queued = revision;
   job.time_left = request.spec.scheduling.max_duration;
   job.submitted_at = at;
+  job.secrets = request.secrets;
   return job;
 }
 
@@ -171,8 +186,9 @@ std::pair<absl::Time, JobId> JobRegistry::ExpiryOf(const Job& job) {
 }
 
 JobRegistry::Retired JobRegistry::Retire(JobId id) {
-  const Job& ended = jobs_.at(id);
+  Job& ended = jobs_.at(id);
   DP_CHECK(ended.terminal());
+  spec_bytes_ -= BytesOf(std::exchange(ended.secrets, {}));
   Retired retired;
   if (const auto awaiting = awaiting_.extract(id)) {
     for (const JobId waits : awaiting.mapped()) {
@@ -198,7 +214,7 @@ void JobRegistry::Forget(JobId id) {
   finished_.erase(std::find(finished_.begin(), finished_.end(), id));
   expiries_.erase(ExpiryOf(jobs_.at(id)));
   by_request_.erase(jobs_.at(id).request_id);
-  spec_bytes_ -= jobs_.at(id).spec.payload.size();
+  spec_bytes_ -= jobs_.at(id).spec_bytes();
   jobs_.erase(id);
 }
 

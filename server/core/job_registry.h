@@ -64,7 +64,7 @@ class JobRegistry {
   Retired Retire(JobId id);
   // The job that an earlier command with this request id has made.
   std::optional<JobId> FindRequest(const std::string& request_id) const;
-  // Bytes of the specs of all jobs on record.
+  // Bytes of the specs and sealed secrets of all jobs on record.
   uint64_t spec_bytes() const { return spec_bytes_; }
   // Drops the record of a job that is terminal.
   void Forget(JobId id);

@@ -30,6 +30,40 @@ TEST_F(JobRegistryTest, ARequestIsRememberedAsLongAsItsJob) {
   EXPECT_FALSE(Submit("a")->made);
 }
 
+class JobSecretsTest : public JobRegistryTest {
+ protected:
+  absl::StatusOr<JobRegistry::Submitted> SubmitWith(std::vector<SealedSecret> secrets) {
+    SubmitJob submit{"a", {"job", 1, "spec"}};
+    submit.secrets = std::move(secrets);
+    return jobs_.Submit(submit, Revision(++revision_), absl::UnixEpoch());
+  }
+};
+
+TEST_F(JobSecretsTest, AJobHasThemUntilItsEnd) {
+  const JobId job = SubmitWith({{"TOKEN", "sealed"}})->id;
+  EXPECT_EQ(jobs_.Find(job)->secrets, (std::vector<SealedSecret>{{"TOKEN", "sealed"}}));
+  EXPECT_EQ(jobs_.spec_bytes(), 4u + 5u + 6u);
+  Finish(job);
+  EXPECT_TRUE(jobs_.Find(job)->secrets.empty());
+  EXPECT_EQ(jobs_.spec_bytes(), 4u);
+  jobs_.Forget(job);
+  EXPECT_EQ(jobs_.spec_bytes(), 0u);
+}
+
+// A client that repeats a request has it sealed anew.
+TEST_F(JobSecretsTest, ARepeatedRequestKeepsThoseOfTheFirst) {
+  const JobId job = SubmitWith({{"TOKEN", "sealed"}})->id;
+  EXPECT_FALSE(SubmitWith({{"TOKEN", "sealed again"}})->made);
+  EXPECT_EQ(jobs_.Find(job)->secrets.front().sealed, "sealed");
+}
+
+TEST_F(JobSecretsTest, TheyAreBounded) {
+  EXPECT_EQ(SubmitWith(std::vector<SealedSecret>(33)).status().message(),
+            "the job has 33 secrets of 0 sealed bytes; the limits are 32 and 67584");
+  EXPECT_TRUE(absl::IsInvalidArgument(SubmitWith({{"A", std::string(67584, 'x')}}).status()));
+  EXPECT_TRUE(SubmitWith({{"A", std::string(67583, 'x')}}).ok());
+}
+
 TEST_F(JobRegistryTest, TheNumberOfUnfinishedJobsIsBounded) {
   for (size_t i = 0; i < JobRegistry::kUnfinishedMax; ++i) Submit(absl::StrCat(i)).value();
   EXPECT_EQ(Submit("one more").status().code(), absl::StatusCode::kResourceExhausted);

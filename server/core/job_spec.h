@@ -63,6 +63,19 @@ struct Scheduling {
   bool operator==(const Scheduling&) const = default;
 };
 
+// A variable of a job's ranks whose value the machine keeps, but cannot read: the key
+// (base/security/sealing_key.h) is outside the machine.
+struct SealedSecret {
+  std::string name;
+  std::string sealed;
+
+  using Fields = FieldList<&SealedSecret::name, &SealedSecret::sealed>;
+
+  bool operator==(const SealedSecret&) const = default;
+};
+
+uint64_t BytesOf(const std::vector<SealedSecret>& secrets);
+
 // The part of a job's spec that the machine reads. The rest is opaque to it.
 struct JobSpec {
   std::string name;

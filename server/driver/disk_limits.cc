@@ -47,7 +47,7 @@ absl::Status Check(DiskLimits::Room room, uint64_t wanted, const char* what,
 
 absl::Status DiskLimits::CheckSubmit(Room room, const core::SubmitJob& submit,
                                      uint64_t unwritten) const {
-  const uint64_t bytes = unwritten + submit.spec.payload.size();
+  const uint64_t bytes = unwritten + submit.spec_bytes();
   return Check(room, submit_reserve + kCopies * bytes, "this job", " (--disk-reserve)");
 }
 
@@ -66,10 +66,10 @@ bool WaitsFor(const core::SubmitJob& submit, JobId job) {
 
 absl::Status DiskLimits::CheckSpecs(const core::Coordinator& coordinator,
                                     const core::SubmitJob& submit) const {
-  const uint64_t bytes = submit.spec.payload.size();
+  const uint64_t bytes = submit.spec_bytes();
   uint64_t held = 0;
   for (const core::Job* job : coordinator.jobs()) {
-    if (!job->terminal() || WaitsFor(submit, job->id)) held += job->spec.payload.size();
+    if (!job->terminal() || WaitsFor(submit, job->id)) held += job->spec_bytes();
   }
   if (held + bytes <= job_specs_bytes_max) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(

@@ -84,7 +84,7 @@ absl::Status Driver::AdmitJob(const core::SubmitJob& submit) {
   const DiskLimits& disk = options_.disk;
   const auto room = [this](uint64_t enough) { return Room(enough); };
   DP_RETURN_IF_ERROR(disk.CheckSubmit(room, submit, unsynced_bytes_));
-  const uint64_t bytes = submit.spec.payload.size();
+  const uint64_t bytes = submit.spec_bytes();
   if (jobs.spec_bytes() + bytes <= disk.job_specs_bytes_max) return absl::OkStatus();
   DP_RETURN_IF_ERROR(disk.CheckSpecs(coordinator_, submit));
   ForgetDownTo(disk.job_specs_bytes_max - bytes, submit);

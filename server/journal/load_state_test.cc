@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/core/coordinator.h"
+#include "server/core/digest.h"
 #include "server/journal/convert_state.h"
 
 namespace dp::server {
@@ -27,6 +28,23 @@ TEST(SaveStateTest, NoPieceIsEmpty) {
   EXPECT_GT(pieces.size(), 2u);
   EXPECT_THAT(pieces, ::testing::Not(::testing::Contains("")));
   EXPECT_THAT(ToPieces({}, 1), ::testing::SizeIs(1));
+}
+
+TEST(LoadStateTest, SecretsStaySealedAndAreGoneAfterTheEndOfTheJob) {
+  core::Coordinator coordinator;
+  core::SubmitJob submit{"request", {.name = "job"}};
+  submit.secrets = {{"TOKEN", std::string("\0\xff", 2)}};
+  coordinator.Apply({absl::UnixEpoch(), submit});
+  const auto before = FromPieces(ToPieces(coordinator.state(), 1));
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(before->jobs.Find(JobId(1))->secrets, submit.secrets);
+  EXPECT_EQ(core::DigestOf(*before), core::DigestOf(coordinator.state()));
+  EXPECT_EQ(before->jobs.spec_bytes(), coordinator.state().jobs.spec_bytes());
+  coordinator.Apply({absl::UnixEpoch(), core::CancelJob{JobId(1)}});
+  const auto after = FromPieces(ToPieces(coordinator.state(), 1));
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_TRUE(after->jobs.Find(JobId(1))->secrets.empty());
+  EXPECT_NE(core::DigestOf(*after), core::DigestOf(*before));
 }
 
 TEST(LoadStateTest, ABudgetThatThisReleaseDoesNotKnowIsRefusedAndNoneIsNone) {

@@ -124,7 +124,7 @@ absl::Status OwnForm<core::Rendezvous>::Load(const journal::SavedWorld& proto,
 void OwnForm<core::Job>::Save(const core::Job& job, journal::SavedJob* proto) {
   *proto->mutable_submit()->mutable_at() = ToProto(job.submitted_at);
   journal::SubmitJob* const submit = proto->mutable_submit()->mutable_submit_job();
-  server::Save(core::SubmitJob{job.request_id, job.spec, job.user, job.owner}, submit);
+  server::Save(core::SubmitJob{job.request_id, job.spec, job.user, job.owner, job.secrets}, submit);
   for (const core::Checkpoint& one : job.checkpoints.all()) {
     server::Save(one, proto->add_checkpoints());
   }
@@ -144,11 +144,12 @@ absl::Status OwnForm<core::Job>::Load(const journal::SavedJob& proto, core::Job*
   job->submitted_at = FromProto(proto.submit().at());
   core::SubmitJob submitted;
   DP_RETURN_IF_ERROR(server::Load(submit, &submitted));
-  auto& [request_id, spec, user, owner] = submitted;
+  auto& [request_id, spec, user, owner, secrets] = submitted;
   job->request_id = std::move(request_id);
   job->spec = std::move(spec);
   job->user = std::move(user);
   job->owner = std::move(owner);
+  job->secrets = std::move(secrets);
   std::vector<core::Checkpoint> checkpoints(static_cast<size_t>(proto.checkpoints_size()));
   for (int i = 0; i < proto.checkpoints_size(); ++i) {
     DP_RETURN_IF_ERROR(server::Load(proto.checkpoints(i), &checkpoints[static_cast<size_t>(i)]));

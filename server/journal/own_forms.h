@@ -98,9 +98,9 @@ struct OwnForm<core::Handover> {
 // The submission is the command that made the job.
 template <>
 struct OwnForm<core::Job> {
-  using Fields =
-      FieldList<&core::Job::request_id, &core::Job::user, &core::Job::owner, &core::Job::spec,
-                &core::Job::submitted_at, &core::Job::checkpoints, &core::Job::handover>;
+  using Fields = FieldList<&core::Job::request_id, &core::Job::user, &core::Job::owner,
+                           &core::Job::spec, &core::Job::secrets, &core::Job::submitted_at,
+                           &core::Job::checkpoints, &core::Job::handover>;
   static void Save(const core::Job& job, journal::SavedJob* proto);
   static absl::Status Load(const journal::SavedJob& proto, core::Job* job);
 };

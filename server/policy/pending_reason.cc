@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/no_memory_limit.h"
+#include "base/takes_secrets.h"
 #include "server/core/job.h"
 
 namespace dp::core {
@@ -35,13 +36,15 @@ std::string SlotsText(size_t count, const SlotNeed& need) {
   return Counted(count, "slot");
 }
 
-// memoryMibPerRank implies it. No user has written it, so no message shows it.
+// Implied by memoryMibPerRank, and by secrets. No user has written them, so no message shows them.
 LabelConstraint LimitsMemory() { return {LabelConstraint::How::kAbsent, kNoMemoryLimit, ""}; }
+LabelConstraint TakesSecrets() { return {LabelConstraint::How::kPresent, kTakesSecrets, ""}; }
 
 std::string WithConstraints(const SlotNeed& need) {
   std::vector<std::string> shown;
   for (const LabelConstraint& each : need.constraints) {
-    if (each != LimitsMemory()) shown.push_back(ToString(each));
+    if (each == LimitsMemory() || each == TakesSecrets()) continue;
+    shown.push_back(ToString(each));
   }
   return shown.empty() ? "" : absl::StrCat(" with ", absl::StrJoin(shown, ", "));
 }
@@ -87,22 +90,41 @@ std::string WithoutTrainer(const SlotNeed& need, const SlotSupply& supply) {
                       "CPUs");
 }
 
-// Names the workers that only the job's memoryMibPerRank keeps out.
-std::string WithoutMemoryLimit(const SlotNeed& need, const SlotSupply& supply) {
-  const LabelConstraint limited = LimitsMemory();
-  SlotNeed unlimited = need;
-  if (std::erase(unlimited.constraints, limited) == 0) return "";
+// The workers that only this constraint keeps out.
+std::vector<std::string> KeptOutBy(const LabelConstraint& constraint, const SlotNeed& need,
+                                   const SlotSupply& supply) {
   std::vector<std::string> names;
-  for (const WorkerSlots* worker : supply.Eligible(unlimited)) {
-    if (!Satisfies(worker->labels, limited) && names.size() < kBlockersMax) {
+  SlotNeed without = need;
+  if (std::erase(without.constraints, constraint) == 0) return names;
+  for (const WorkerSlots* worker : supply.Eligible(without)) {
+    if (!Satisfies(worker->labels, constraint) && names.size() < kBlockersMax) {
       names.push_back(worker->name);
     }
   }
+  return names;
+}
+
+std::string WorkersNamed(const std::vector<std::string>& names) {
+  return absl::StrCat(names.size() == 1 ? "worker " : "workers ", absl::StrJoin(names, ", "));
+}
+
+// Names the workers that only the job's memoryMibPerRank keeps out.
+std::string WithoutMemoryLimit(const SlotNeed& need, const SlotSupply& supply) {
+  const std::vector<std::string> names = KeptOutBy(LimitsMemory(), need, supply);
   if (names.empty()) return "";
-  return absl::StrCat("; ", names.size() == 1 ? "worker " : "workers ", absl::StrJoin(names, ", "),
-                      " cannot limit memory: set Delegate=yes in ",
+  return absl::StrCat("; ", WorkersNamed(names), " cannot limit memory: set Delegate=yes in ",
                       names.size() == 1 ? "its" : "their",
                       " dp-worker unit, or submit without memoryMibPerRank");
+}
+
+// Names the workers that only the job's secrets keep out.
+std::string WithoutSecrets(const SlotNeed& need, const SlotSupply& supply) {
+  const std::vector<std::string> names = KeptOutBy(TakesSecrets(), need, supply);
+  if (names.empty()) return "";
+  const bool one = names.size() == 1;
+  return absl::StrCat("; ", WorkersNamed(names), one ? " takes" : " take", " no secrets: upgrade ",
+                      one ? "its daemon" : "their daemons", ", and let ", one ? "it" : "them",
+                      " join over TLS");
 }
 
 std::string Missing(const SlotNeed& need, const Count& count) {
@@ -209,8 +231,9 @@ std::vector<PendingReason> WhyNoSlots(const SlotNeed& need, const SlotSupply& su
     reasons.push_back(WhyDrained(need, supply));
   } else {
     reasons.push_back(
-        {Code::kUnsatisfiable, absl::StrCat(Missing(need, count), WithoutTrainer(need, supply),
-                                            WithoutMemoryLimit(need, supply))});
+        {Code::kUnsatisfiable,
+         absl::StrCat(Missing(need, count), WithoutTrainer(need, supply),
+                      WithoutMemoryLimit(need, supply), WithoutSecrets(need, supply))});
   }
   return reasons;
 }

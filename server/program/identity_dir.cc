@@ -145,8 +145,26 @@ absl::Status IdentityDir::OpenAuthority(absl::Time now) {
   DP_ASSIGN_OR_RETURN(const std::string token_bytes, Read(tokens));
   auto token_key = security::TokenKey::From(token_bytes);
   if (!token_key.ok()) return Unusable(tokens, token_key.status().message());
-  authority_ = std::make_unique<Authority>(*std::move(authority), *std::move(token_key));
+  DP_ASSIGN_OR_RETURN(security::SealingKey secrets, OpenSealingKey());
+  authority_ =
+      std::make_unique<Authority>(*std::move(authority), *std::move(token_key), std::move(secrets));
   return absl::OkStatus();
+}
+
+// Earlier releases had no such key. Without the one that has sealed them, the secrets of jobs on
+// record are lost; the jobs say so when they are placed.
+absl::StatusOr<security::SealingKey> IdentityDir::OpenSealingKey() const {
+  const auto path = path_ / "secret.key";
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    security::SealingKey made = security::SealingKey::Make();
+    DP_RETURN_IF_ERROR(Write(path, made.bytes()));
+    return made;
+  }
+  DP_ASSIGN_OR_RETURN(const std::string bytes, Read(path));
+  auto key = security::SealingKey::From(bytes);
+  if (!key.ok()) return Unusable(path, key.status().message());
+  return key;
 }
 
 absl::Status IdentityDir::Refresh(absl::Time now) {

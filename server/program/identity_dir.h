@@ -31,6 +31,7 @@ struct IdentityOptions {
 // The keys and certificates of a coordinator, below its data directory (docs/security.md):
 // - ca.crt, ca.key: the authority of the cluster, made at the first start;
 // - token.key: the key with which tokens are made and checked;
+// - secret.key: the key that seals the secrets of jobs, which the journal holds;
 // - server/: the coordinator's certificate and key, and the authorities of its callers;
 // - admin/: the credential of an administrator (base/security/credential.h).
 //
@@ -59,6 +60,7 @@ class IdentityDir {
   IdentityDir(std::filesystem::path path, IdentityOptions options);
 
   absl::Status OpenAuthority(absl::Time now);
+  absl::StatusOr<security::SealingKey> OpenSealingKey() const;
   absl::Status RefreshServer(absl::Time now);
   absl::Status RefreshAdmin(absl::Time now);
   absl::Status RefreshClients();

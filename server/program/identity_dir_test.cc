@@ -67,11 +67,35 @@ const std::vector<std::string> kAuthorityFiles = {"ca.crt", "ca.key", "token.key
 
 TEST_F(IdentityDirTest, TheFirstStartMakesEverythingForItsOwnerOnly) {
   EXPECT_TRUE(Open().made());
-  for (const char* name : {"ca.crt", "ca.key", "token.key", "server/tls.crt", "server/tls.key",
-                           "server/ca.crt", "admin/tls.crt", "admin/tls.key", "admin/ca.crt"}) {
+  for (const char* name :
+       {"ca.crt", "ca.key", "token.key", "secret.key", "server/tls.crt", "server/tls.key",
+        "server/ca.crt", "admin/tls.crt", "admin/tls.key", "admin/ca.crt"}) {
     EXPECT_EQ(ModeOf(name), 0600u) << name;
   }
   for (const char* name : {".", "server", "admin"}) EXPECT_EQ(ModeOf(name), 0700u) << name;
+}
+
+TEST_F(IdentityDirTest, SecretsAreOpenedByTheKeyOfTheFirstStart) {
+  const std::string sealed = Open().authority().secrets().Seal("hf_abc", "place");
+  EXPECT_EQ(Open().authority().secrets().Open(sealed, "place").value_or(""), "hf_abc");
+  EXPECT_EQ(Read("secret.key").size(), security::SealingKey::kBytes);
+}
+
+// A directory of an earlier release has none. Sealed secrets then say that another key sealed them.
+TEST_F(IdentityDirTest, AMissingKeyOfSecretsIsMadeAgain) {
+  const std::string sealed = Open().authority().secrets().Seal("hf_abc", "place");
+  std::filesystem::remove(path_ / "secret.key");
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(Open().authority().secrets().Open(sealed, "place").status()));
+  EXPECT_EQ(ModeOf("secret.key"), 0600u);
+}
+
+TEST_F(IdentityDirTest, ADamagedKeyOfSecretsIsNotReplaced) {
+  Open();
+  Write("secret.key", "short");
+  EXPECT_THAT(std::string(WhyNotOpened().message()),
+              HasSubstr("secret.key: a key of secrets has 32 bytes, not 5; restore it"));
+  EXPECT_EQ(Read("secret.key"), "short");
 }
 
 TEST_F(IdentityDirTest, TheCertificatesAreOfTheNewAuthority) {

@@ -100,7 +100,7 @@ class AccessService final : public v1::Access::CallbackService {
   grpc::ServerUnaryReactor* WhoAmI(grpc::CallbackServerContext* context, const v1::WhoAmIRequest*,
                                    v1::WhoAmIResponse* response) override {
     const Admission admission = gate_.Admit(*context, Rpc::kAccessWhoAmI);
-    return Ask(admission, context, [=](const View& view) {
+    return Ask(admission, context, [=, this](const View& view) {
       const Caller& caller = admission.caller();
       SetHeader(view, response);
       response->set_role(admission.role(view));
@@ -109,6 +109,8 @@ class AccessService final : public v1::Access::CallbackService {
       if (caller.expires_at < absl::InfiniteFuture()) {
         *response->mutable_expires_at() = ToProto(caller.expires_at);
       }
+      response->set_takes_secrets(gate_.sealing_key().has_value() &&
+                                  caller.kind != Caller::Kind::kInsecure);
       return absl::OkStatus();
     });
   }

@@ -13,6 +13,7 @@
 #include "base/no_memory_limit.h"
 #include "base/node_range.h"
 #include "base/status.h"
+#include "base/takes_secrets.h"
 #include "base/timeouts.h"
 #include "proto/convert/time.h"
 #include "proto/job/job_check.h"
@@ -123,6 +124,9 @@ core::Scheduling SchedulingOf(const v1::JobSpec& spec) {
   }
   if (spec.memory_mib_per_rank() > 0) {
     scheduling.constraints.push_back({LabelConstraint::How::kAbsent, kNoMemoryLimit, ""});
+  }
+  if (!spec.secrets().empty()) {
+    scheduling.constraints.push_back({LabelConstraint::How::kPresent, kTakesSecrets, ""});
   }
   return scheduling;
 }

@@ -321,6 +321,38 @@ TEST(JobSpecCheckTest, ALimitOfMemoryAsksForWorkersThatCanSetIt) {
   EXPECT_EQ(checked->scheduling.constraints.back(), *ParseConstraint("!no-memory-limit"));
 }
 
+TEST(JobSpecCheckTest, SecretsAskForWorkersThatTakeThem) {
+  v1::JobSpec spec = Valid();
+  spec.add_secrets("HF_TOKEN");
+  spec.set_memory_mib_per_rank(64);
+  for (size_t i = 0; i < kLabelsMax; ++i) spec.add_constraints(absl::StrCat("label-", i));
+  const auto checked = CheckJobSpec(spec);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->scheduling.constraints.back(), *ParseConstraint("takes-secrets"));
+}
+
+TEST(JobSpecCheckTest, NamesOfSecretsAreChecked) {
+  const auto refusal = [](const std::string& name) {
+    return Refusal([&](v1::JobSpec& s) {
+      (*s.mutable_env())["LEVEL"] = "3";
+      s.add_secrets("HF_TOKEN");
+      s.add_secrets(name);
+    });
+  };
+  EXPECT_THAT(refusal("LEVEL"), HasSubstr("secrets[1] is LEVEL, which env sets too"));
+  EXPECT_THAT(refusal("HF_TOKEN"), HasSubstr("secrets[1] is HF_TOKEN, which was named before"));
+  EXPECT_THAT(refusal("DP_JOB"), HasSubstr("secrets[1] is DP_JOB, which dp sets itself"));
+  EXPECT_THAT(refusal("A B"), HasSubstr("secrets[1] is \"A B\"; a name has up to 256 bytes"));
+  EXPECT_THAT(refusal(std::string(257, 'A')), HasSubstr("a name has up to 256 bytes"));
+  EXPECT_EQ(refusal("KEY=hf_abc"),
+            "secrets[1] says more than a name; dpctl reads the value and sends it beside the job, "
+            "never in it");
+  EXPECT_THAT(Refusal([](v1::JobSpec& s) {
+                for (int i = 0; i < 33; ++i) s.add_secrets(absl::StrCat("A", i));
+              }),
+              HasSubstr("secrets has 33 entries; at most 32 are allowed"));
+}
+
 TEST(JobSpecCheckTest, AnElasticTrainingThatSavesGrowsAfterTenMinutes) {
   v1::JobSpec spec = Valid();
   spec.mutable_train()->set_nodes("2:4");

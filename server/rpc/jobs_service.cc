@@ -20,6 +20,7 @@
 #include "server/driver/driver.h"
 #include "server/logs/log_thread.h"
 #include "server/rpc/call.h"
+#include "server/rpc/job_secrets.h"
 #include "server/rpc/job_spec_check.h"
 #include "server/rpc/watch_job_call.h"
 
@@ -91,6 +92,9 @@ class JobsService final : public v1::Jobs::CallbackService {
     if (const absl::Status checked = Check(*request, &submit.spec); !checked.ok()) {
       return Refuse(admission, context, checked);
     }
+    auto sealed = SealSecrets(*request, gate_.sealing_key(), admission.caller());
+    if (!sealed.ok()) return Refuse(admission, context, sealed.status());
+    submit.secrets = *std::move(sealed);
     return Apply(admission, context, std::move(submit),
                  [=](const core::Outcome& outcome, const View& view) {
                    return AnswerJob(admission, std::get<JobId>(outcome.reply), view, response);

@@ -82,7 +82,10 @@ std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsOptions& tls) {
 
 Gate::Options GateOptions(const ServerOptions& options) {
   Gate::Options gate{.plain_text = options.plain_text, .calls = options.calls};
-  if (options.tls.has_value()) gate.token_key = options.tls->authority->tokens();
+  if (options.tls.has_value()) {
+    gate.token_key = options.tls->authority->tokens();
+    gate.sealing_key = options.tls->authority->secrets();
+  }
   return gate;
 }
 

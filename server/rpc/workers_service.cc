@@ -11,6 +11,7 @@
 #include "base/labels.h"
 #include "base/limits.h"
 #include "base/name.h"
+#include "base/takes_secrets.h"
 #include "dp/v1/workers.grpc.pb.h"
 #include "server/access/gate.h"
 #include "server/callers/client_table.h"
@@ -19,6 +20,7 @@
 #include "server/driver/driver.h"
 #include "server/rpc/call.h"
 #include "server/rpc/gpu_table.h"
+#include "server/rpc/job_secrets.h"
 
 namespace dp::server {
 namespace {
@@ -102,6 +104,11 @@ class WorkersService final : public v1::Workers::CallbackService {
       worker.name = admission.caller().identity.name;
     }
     admission = admission.About(AccessObject::OfWorkerNamed(worker.name));
+    // Only the coordinator sets this label.
+    worker.labels.erase(kTakesSecrets);
+    if (request->takes_secrets() && MayHaveSecrets(admission.caller())) {
+      worker.labels[kTakesSecrets] = "";
+    }
     if (const absl::Status checked = Check(*request); !checked.ok()) {
       return Refuse(admission, context, checked);
     }
@@ -161,6 +168,7 @@ class WorkersService final : public v1::Workers::CallbackService {
                   *response->mutable_assignment() =
                       ToProto(*assignment, store_host_, view.coordinator.store_limits());
                   AddTokens(response->mutable_assignment());
+                  AddSecrets(admission.caller(), view, response->mutable_assignment());
                   return absl::OkStatus();
                 });
   }
@@ -242,6 +250,17 @@ class WorkersService final : public v1::Workers::CallbackService {
       rank.set_token(gate_.token_key()->Token(
           {.rank = {JobId(rank.job()), Generation(rank.generation()), rank.rank()},
            .job_submitted_at = FromProto(rank.submitted_at())}));
+    }
+  }
+  // Ranks of one job are adjacent, and only the first has the secrets. Otherwise the assignment of
+  // a worker with many slots could exceed the size of a message.
+  void AddSecrets(const Caller& caller, const View& view, v1::Assignment* assignment) const {
+    uint64_t before = 0;  // the job of the rank before
+    for (v1::AssignedRank& rank : *assignment->mutable_ranks()) {
+      const core::Job* job = view.coordinator.job(JobId(rank.job()));
+      const bool first = std::exchange(before, rank.job()) != rank.job();
+      if (!first || job == nullptr || rank.spec().secrets().empty()) continue;
+      OpenSecrets(*job, gate_.sealing_key(), caller, &rank);
     }
   }
   // The driver rejects the heartbeat, or renews the lease of a worker that was not published yet.

@@ -114,8 +114,10 @@ MaybeAction RandomCommands::Make(Of<core::SubmitJob>) {
   if (Chance(20)) spec.scheduling.ttl_after_finish = absl::Minutes(1);
   spec.saves = Chance(50);
   if (Chance(30)) spec.detect_within = absl::Seconds(1 + Below(9));
-  return core::SubmitJob{absl::StrCat("request ", drawn_), std::move(spec),
+  core::SubmitJob submit{absl::StrCat("request ", drawn_), std::move(spec),
                          Chance(50) ? "ann" : ""};
+  if (Chance(20)) submit.secrets = {{"TOKEN", std::string("sealed\0\xff", 8)}};
+  return submit;
 }
 
 MaybeAction RandomCommands::Make(Of<core::CancelJob>) {

@@ -131,7 +131,8 @@ void Agent::Do(const Start& start) {
   const LogSpool spool = SpoolOf(key);
   if (left_overs_.contains(key)) left_overs_.Drop(key);  // a spool of another coordinator's job
   const v1::AssignedRank& assigned = assigned_.at(key);
-  const absl::Status made = spool.Create({dp::FromProto(assigned.submitted_at()), session_});
+  absl::Status made = spool.Create({dp::FromProto(assigned.submitted_at()), session_});
+  if (made.ok()) made = spool.KeepSecrets(SecretsOf(assigned));
   if (!made.ok()) {
     spool.Remove();  // the files that could be made
     return DeclineAll(start.rank, std::string(made.message()));
@@ -295,6 +296,7 @@ absl::StatusOr<v1::RegisterRequest> Agent::Registration() const {
   request.set_slots(options_.slots);
   request.mutable_ports()->Add(options_.ports.begin(), options_.ports.end());
   request.set_gpus(static_cast<int>(options_.rank_host.facts.devices.size()));
+  request.set_takes_secrets(true);
   request.set_trains_on_gpus(!options_.rank_host.cuda_trainer.empty());
   request.set_no_gpu_trainer(options_.rank_host.no_cuda_trainer);
   request.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());

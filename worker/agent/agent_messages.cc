@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <csignal>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/program/core_dumps.h"
 #include "base/program/log.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/gpus/gpu_report.h"
@@ -63,9 +65,15 @@ void Agent::On(const RegistrationRefused& message) {
 void Agent::On(const AssignmentChanged& message) {
   if (message.incarnation != incarnation_ || desired_.mode == Mode::kAbandon) return;
   const auto before = std::exchange(assigned_, {});
+  const v1::AssignedRank* first = nullptr;  // of its job, whose secrets are those of all
   for (const v1::AssignedRank& rank : message.assignment.ranks()) {
     if (!before.contains(KeyOf(rank))) accounts_.Assigned(rank);
-    assigned_[KeyOf(rank)] = rank;
+    if (first == nullptr || first->job() != rank.job()) first = &rank;
+    v1::AssignedRank& assigned = assigned_[KeyOf(rank)];
+    assigned = rank;
+    *assigned.mutable_secrets() = first->secrets();
+    assigned.set_no_secrets(first->no_secrets());
+    if (!assigned.secrets().empty()) ForbidCoreDumps();
   }
   WantAssigned();
 }
@@ -130,9 +138,11 @@ void Agent::TakeNews(const RankKey& key, const ProcessStarted& news) {
 }
 
 void Agent::TakeNews(const RankKey& key, const ProcessNotStarted& news) {
-  LogRank(Severity::kError, "rank_not_started", key, LogField("reason", news.error));
+  std::string error = news.error;
+  SpoolOf(key).Mask().Hide(&error, {});
+  LogRank(Severity::kError, "rank_not_started", key, LogField("reason", error));
   SlotLeft(key);
-  observed_.StartFailed(key, news.error, clock_.Now());
+  observed_.StartFailed(key, error, clock_.Now());
   shipper_.Finish(key);  // tells the coordinator that there are no logs
 }
 

@@ -52,6 +52,7 @@ absl::Status CheckStore(const client::JobFile& job) {
 void JobSource::DefineFlags(CLI::App& app) {
   verb_ = app.get_name();
   flags_.DefineFlags(app);
+  secrets_.DefineFlags(app);
   if (launching_ != Launching::kDp) return;  // torchrun knows no job files
   app.add_option("FILE", file_, "Job file, YAML or JSON (docs/job-file.md); or a script, as x.py");
   app.add_option("--set", overrides_, "Change a field, as train.epochs=3; may be repeated")
@@ -124,6 +125,7 @@ absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
 
 absl::StatusOr<client::JobFile> JobSource::Load(const Context& context, bool ranks_run_here) const {
   DP_ASSIGN_OR_RETURN(client::JobFile job, Read(context));
+  DP_RETURN_IF_ERROR(secrets_.Apply(job));
   const std::filesystem::path here = context.surroundings().working_dir;
   if (job.spec.has_command())
     MakeAbsolute(here, *job.spec.mutable_command()->mutable_working_dir());
@@ -143,12 +145,13 @@ void WarnOfDirectStore(const v1::JobSpec& spec, std::ostream& err) {
 
 }  // namespace
 
-absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::JobSpec& spec) {
+absl::StatusOr<v1::Job> SubmitJob(Context& context, const client::JobFile& job) {
   v1::SubmitRequest request;
-  WarnOfDirectStore(spec, context.err());
+  DP_RETURN_IF_ERROR(AddSecrets(context, job, request));
+  WarnOfDirectStore(job.spec, context.err());
   request.set_request_id(NewRequestId());
   request.set_user(context.surroundings().user);
-  *request.mutable_spec() = spec;
+  *request.mutable_spec() = job.spec;
   DP_ASSIGN_OR_RETURN(v1::SubmitResponse response, context.Call(&v1::Jobs::Stub::Submit, request));
   return std::move(*response.mutable_job());
 }

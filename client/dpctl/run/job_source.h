@@ -6,6 +6,7 @@
 #include "CLI/CLI.hpp"
 #include "client/dpctl/context.h"
 #include "client/dpctl/run/program_flags.h"
+#include "client/dpctl/run/secret_flags.h"
 #include "dp/v1/jobs.pb.h"
 
 namespace dp::ctl {
@@ -52,11 +53,13 @@ class JobSource {
   std::string file_;
   std::vector<std::string> overrides_;
   ProgramFlags flags_;
+  SecretFlags secrets_;
   std::vector<std::string> program_;  // empty: a file
 };
 
-// Warns on standard error of a store that does not survive a restart of its coordinator.
-// Errors: as Context::Call; InvalidArgument what the coordinator rejects.
-absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::JobSpec& spec);
+// Reads the values of the job's secrets first. Warns on standard error of a store that does not
+// survive a restart of its coordinator.
+// Errors: as AddSecrets and Context::Call; InvalidArgument what the coordinator rejects.
+absl::StatusOr<v1::Job> SubmitJob(Context& context, const client::JobFile& job);
 
 }  // namespace dp::ctl

@@ -138,7 +138,7 @@ absl::StatusOr<client::JobFile> ProgramFlags::Job(const std::vector<std::string>
                                                   const std::string& working_dir) const {
   const std::string dir = (std::filesystem::path(working_dir) / workdir_).string();
   DP_ASSIGN_OR_RETURN(const std::vector<std::string> argv, Argv(words, dir));
-  client::JobFile job{.spec = {}, .source = client::FieldSource("command line")};
+  client::JobFile job{.spec = {}, .source = client::FieldSource("command line"), .secrets = {}};
   job.spec.set_api_version("dp/v1");
   job.spec.set_kind("Job");
   job.spec.set_name(name_.empty() ? NameAfter(argv) : name_);

@@ -62,7 +62,8 @@ class FakeCoordinator final : public v1::Jobs::Service,
   absl::Time now;      // by its clock
   bool older = false;  // of a release that lists all jobs, whatever their end
   std::vector<v1::DrainRequest> drains;
-  std::string user;  // of the last submission or removal
+  std::string user;                 // of the last submission or removal
+  std::vector<v1::Secret> secrets;  // of the last submission
   std::deque<v1::WatchEventsResponse> event_pages;
   std::vector<v1::WatchEventsRequest> event_watches;
   // Changes the workers that somebody watches.
@@ -94,6 +95,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
       job.set_version(1);
       *job.mutable_spec() = request->spec();
       user = request->user();
+      secrets = {request->secrets().begin(), request->secrets().end()};
       jobs[job.id()] = job;
       return CopyJob(job.id(), response);
     });

@@ -128,7 +128,7 @@ class RunJob final : public Command {
       lost = how;
       context.Interrupt();
     });
-    const absl::StatusOr<int> code = SubmitAndFollow(spec, context);
+    const absl::StatusOr<int> code = SubmitAndFollow(job, context);
     watch.reset();  // no loss is reported from here on
     if (!absl::IsCancelled(code.status())) return code;
     if (!lost.empty()) {
@@ -140,7 +140,8 @@ class RunJob final : public Command {
 
  private:
   // Errors: Cancelled on Ctrl-C.
-  absl::StatusOr<int> SubmitAndFollow(const v1::JobSpec& spec, Context& context) {
+  absl::StatusOr<int> SubmitAndFollow(const client::JobFile& job, Context& context) {
+    const v1::JobSpec& spec = job.spec;
     LineRules rules;
     if (spec.has_command()) {
       DP_ASSIGN_OR_RETURN(rules, LineRulesOf(source_.torchrun(), spec));
@@ -148,7 +149,7 @@ class RunJob final : public Command {
         context.err() << "dpctl: " << line << '\n';
     }
     const InterruptWatch watch(context, 1);
-    DP_ASSIGN_OR_RETURN(submitted_, SubmitJob(context, spec));
+    DP_ASSIGN_OR_RETURN(submitted_, SubmitJob(context, job));
     id_ = submitted_->id();
     context.err() << "job " << id_ << " (" << spec.name() << ") submitted" << std::endl;
     if (context.flags().format == Format::kName) context.out() << id_ << std::endl;

@@ -71,7 +71,7 @@ class Submit final : public Command {
       return kSuccess;
     }
     DP_RETURN_IF_ERROR(CountRanks(context, job));
-    DP_ASSIGN_OR_RETURN(const v1::Job submitted, SubmitJob(context, spec));
+    DP_ASSIGN_OR_RETURN(const v1::Job submitted, SubmitJob(context, job));
     Print(submitted, context);
     return kSuccess;
   }

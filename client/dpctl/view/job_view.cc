@@ -144,6 +144,8 @@ void DescribeTurn(const v1::Job& job, absl::Time now, std::ostream& out) {
   if (job.priority() != 0) out << "Priority:    " << job.priority() << '\n';
   if (job.queue_position() > 0) out << "Position:    " << job.queue_position() << '\n';
   if (job.spec().preemptible()) out << "Preemptible: yes\n";
+  if (!job.spec().secrets().empty())
+    out << "Secrets:     " << absl::StrJoin(job.spec().secrets(), ", ") << '\n';
   if (job.has_deadline())
     out << "Deadline:    in " << AgeText(FromProto(job.deadline()) - now) << '\n';
 }
@@ -214,6 +216,7 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   json.Field("priority", job.priority());
   json.Field("held", job.held());
   json.Field("preemptible", job.spec().preemptible());
+  WriteStrings("secrets", job.spec().secrets(), json);
   WriteJobNumber("preemptedBy", job.preempted_by(), json);
   json.Key("queuePosition");
   job.queue_position() > 0 ? json.Int(job.queue_position()) : json.Null();

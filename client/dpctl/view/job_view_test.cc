@@ -86,6 +86,7 @@ constexpr char kFailedJson[] = R"json({
   "priority": 0,
   "held": false,
   "preemptible": false,
+  "secrets": [],
   "preemptedBy": null,
   "queuePosition": null,
   "exitCode": null,
@@ -150,7 +151,7 @@ TEST(JobViewTest, WhatACancelledJobDoesNotHaveIsNullInJson) {
   EXPECT_EQ(
       out.str(),
       R"({"id":8,"name":"big","state":"CANCELLED","generation":1,"worldSize":1,"nodes":null,)"
-      R"("user":null,"queue":null,"priority":0,"held":false,"preemptible":false,)"
+      R"("user":null,"queue":null,"priority":0,"held":false,"preemptible":false,"secrets":[],)"
       R"("preemptedBy":null,"queuePosition":null,)"
       R"("exitCode":null,"signal":null,"failureClass":"cancel","submittedAt":null,)"
       R"("placedAt":null,"runningAt":null,"finishedAt":null,"deadline":null,"pendingReasons":[],)"

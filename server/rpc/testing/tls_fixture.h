@@ -146,7 +146,8 @@ class TlsFixture : public ::testing::Test {
   };
 
   static Authority AnAuthority() {
-    return {security::CertificateAuthority::Make(absl::Now()), security::TokenKey::Make()};
+    return {security::CertificateAuthority::Make(absl::Now()), security::TokenKey::Make(),
+            security::SealingKey::Make()};
   }
   Credentials CertifiedBy(const Authority& authority, const security::Identity& identity,
                           absl::Time at) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -111,6 +112,20 @@ void SetProgram(const v1::AssignedRank& rank, const RankHost& host, const StoreE
   command->working_dir = spec.working_dir();
 }
 
+// A program must not run without a secret that it was promised. The coordinator says why one is
+// missing.
+absl::Status AddSecrets(const v1::AssignedRank& rank, Environment* environment) {
+  if (!rank.no_secrets().empty()) return absl::FailedPreconditionError(rank.no_secrets());
+  std::set<std::string> missing(rank.spec().secrets().begin(), rank.spec().secrets().end());
+  for (const v1::Secret& secret : rank.secrets()) {
+    if (missing.erase(secret.name()) > 0) (*environment)[secret.name()] = secret.value();
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("job ", rank.job(),
+                                                    ": the coordinator sent no value of secret ",
+                                                    *missing.begin(), "; submit the job again"));
+}
+
 bool StopsWhenIsolated(const v1::JobSpec& spec) {
   return (spec.has_command() ? spec.command().on_isolation() : spec.train().on_isolation()) ==
          "stop";
@@ -146,6 +161,8 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
   for (const auto& [name, value] : rank.spec().env()) {
     if (!name.starts_with(kReservedVariables)) environment[name] = value;
   }
+  DP_RETURN_IF_ERROR(AddSecrets(rank, &environment));
+  command.no_core = !rank.secrets().empty();
   for (const auto& [name, value] : environment) {
     command.environment.push_back(absl::StrCat(name, "=", value));
   }
@@ -155,6 +172,12 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
 // A coordinator of an earlier release gives no token.
 bool HasCredential(const v1::AssignedRank& rank, const RankHost& host) {
   return !rank.token().empty() && !host.credential_dir.empty();
+}
+
+std::vector<std::string> SecretsOf(const v1::AssignedRank& rank) {
+  std::vector<std::string> values;
+  for (const v1::Secret& secret : rank.secrets()) values.push_back(secret.value());
+  return values;
 }
 
 RankKey KeyOf(const v1::AssignedRank& rank) {

@@ -32,8 +32,9 @@ struct RankHost {
 };
 
 // The program, environment (docs/worker.md and docs/command-jobs.md list it) and files of a rank.
-// The job's own variables come last but cannot replace DP_* variables. `store` is where the ranks
-// of a command job meet. Errors: Unimplemented the job has no program that this daemon knows.
+// The job's own variables come last but cannot replace DP_* variables, and its secrets behind them.
+// `store` is where the ranks of a command job meet. Errors: Unimplemented the job has no program
+// that this daemon knows; FailedPrecondition the assignment lacks a secret of the job.
 // `run_as`: the rank's user, whose home and names replace the daemon's; none: the daemon's.
 absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
                                        const StoreEndpoint& store, const LogSpool& spool,
@@ -42,6 +43,9 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
 // Whether the rank calls the coordinator with its token. Otherwise it calls in plain text, as its
 // daemon does.
 bool HasCredential(const v1::AssignedRank& rank, const RankHost& host);
+
+// The values of its secrets.
+std::vector<std::string> SecretsOf(const v1::AssignedRank& rank);
 
 RankKey KeyOf(const v1::AssignedRank& rank);
 // Keeps dp::FromProto, for times, visible. The overload below, for the supervisor, would hide it.

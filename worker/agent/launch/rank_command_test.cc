@@ -79,6 +79,53 @@ TEST_F(RankCommandTest, TheJobsVariablesWinButNotOverTheRanksPlace) {
   EXPECT_THAT(Command().environment, Contains("DP_RANK=3"));
 }
 
+class RankSecretsTest : public RankCommandTest {
+ protected:
+  RankSecretsTest() {
+    rank_.mutable_spec()->add_secrets("HF_TOKEN");
+    Give("HF_TOKEN", "hf_abc\n\xff");
+  }
+  void Give(const std::string& name, const std::string& value) {
+    v1::Secret* secret = rank_.add_secrets();
+    secret->set_name(name);
+    secret->set_value(value);
+  }
+  std::string Refusal() const {
+    return std::string(
+        CommandFor(rank_, host_, {}, LogSpool("/state", KeyOf(rank_))).status().message());
+  }
+};
+
+TEST_F(RankSecretsTest, ASecretIsAVariableThatWins) {
+  host_.environment.push_back("HF_TOKEN=the host's");
+  EXPECT_THAT(Command().environment, Contains("HF_TOKEN=hf_abc\n\xff"));
+  EXPECT_THAT(Command().environment, Not(Contains("HF_TOKEN=the host's")));
+  EXPECT_THAT(Command().argv, Not(Contains(testing::HasSubstr("hf_abc"))));
+  EXPECT_THAT(SecretsOf(rank_), ElementsAre("hf_abc\n\xff"));
+}
+
+TEST_F(RankSecretsTest, ARankWithSecretsLeavesNoCoreDump) {
+  EXPECT_TRUE(Command().no_core);
+  rank_.clear_secrets();
+  rank_.mutable_spec()->clear_secrets();
+  EXPECT_FALSE(Command().no_core);
+}
+
+TEST_F(RankSecretsTest, ANameThatTheJobDoesNotHaveIsIgnored) {
+  Give("DP_RANK", "0");
+  Give("PATH", "/elsewhere");
+  EXPECT_THAT(Command().environment, Contains("DP_RANK=3"));
+  EXPECT_THAT(Command().environment, Contains("PATH=/bin"));
+}
+
+TEST_F(RankSecretsTest, NoRankStartsWithoutItsSecrets) {
+  rank_.mutable_spec()->add_secrets("API_KEY");
+  EXPECT_EQ(Refusal(),
+            "job 7: the coordinator sent no value of secret API_KEY; submit the job again");
+  rank_.set_no_secrets("secret HF_TOKEN of job 7 cannot be opened");
+  EXPECT_EQ(Refusal(), "secret HF_TOKEN of job 7 cannot be opened");
+}
+
 TEST_F(RankCommandTest, WhereAGpusPlansAreKeptIsPassedOnByTheDaemonAlone) {
   host_.environment.push_back("DP_CUDA_PLAN_CACHE=/var/cache/dp/cuda_plans");
   (*rank_.mutable_spec()->mutable_env())["DP_CUDA_PLAN_CACHE"] = "/elsewhere";

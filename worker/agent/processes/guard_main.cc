@@ -1,5 +1,5 @@
 // dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] [--user=UID:GID:GROUPS]
-//          [--directory=PATH] PROGRAM [ARGUMENT...]
+//          [--directory=PATH] [--no-core] PROGRAM [ARGUMENT...]
 //
 // Stands between a daemon and one rank. The guard is the rank's parent and the subreaper of all its
 // descendants, so no process of the rank escapes it, whatever its session. The guard kills the tree
@@ -59,6 +59,7 @@ struct Task {
   std::optional<User> user;          // none: the guard's
   std::string directory;             // empty: the guard's
   bool new_privileges = false;
+  bool no_core = false;
   char** command = nullptr;
 };
 
@@ -81,6 +82,7 @@ class Guard {
 
  private:
   bool Prepare() {
+    if (task_.no_core) ForbidCore();
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -92,6 +94,16 @@ class Guard {
     child_ended_ = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     return child_ended_ >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 &&
            fcntl(kGuardSocket, F_SETFD, FD_CLOEXEC) == 0;
+  }
+
+  // For the guard, whose environment is the rank's, and for the rank. The kernel ignores a limit of
+  // 0 where dumps go to a program, and takes 1 for none.
+  static void ForbidCore() {
+    rlimit limit;
+    if (getrlimit(RLIMIT_CORE, &limit) != 0) return;
+    limit.rlim_max = std::min<rlim_t>(limit.rlim_max, 1);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_CORE, &limit);
   }
 
   bool Fork() {
@@ -308,6 +320,8 @@ Task TaskFrom(char** arguments) {
       task.directory = directory;
     } else if (std::strcmp(*arguments, kGuardNewPrivileges) == 0) {
       task.new_privileges = true;
+    } else if (std::strcmp(*arguments, kGuardNoCore) == 0) {
+      task.no_core = true;
     } else {
       break;
     }
@@ -331,7 +345,7 @@ int main(int, char** argv) {
   if (help || task.command == nullptr || *task.command == nullptr) {
     std::fprintf(help ? stdout : stderr,
                  "usage: dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] "
-                 "[--user=UID:GID:GROUPS] [--directory=PATH] [--new-privileges] "
+                 "[--user=UID:GID:GROUPS] [--directory=PATH] [--new-privileges] [--no-core] "
                  "PROGRAM [ARGUMENT...]; started by dp-worker\n");
     return help ? 0 : 2;
   }

@@ -26,6 +26,8 @@ inline constexpr char kGuardUser[] = "--user=";
 inline constexpr char kGuardDirectory[] = "--directory=";
 // The rank may get privileges by executing setuid programs.
 inline constexpr char kGuardNewPrivileges[] = "--new-privileges";
+// The rank has secrets in its environment: the kernel writes no core dump of it.
+inline constexpr char kGuardNoCore[] = "--no-core";
 
 enum class GuardOrder : int32_t {
   kTerminate = 1,  // SIGTERM to the rank

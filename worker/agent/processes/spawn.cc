@@ -100,6 +100,7 @@ absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path,
   if (command.run_as) argv.push_back(UserArgument(*command.run_as));
   if (!command.working_dir.empty()) argv.push_back(kGuardDirectory + command.working_dir);
   if (command.new_privileges) argv.emplace_back(kGuardNewPrivileges);
+  if (command.no_core) argv.emplace_back(kGuardNoCore);
   argv.insert(argv.end(), command.argv.begin(), command.argv.end());
   const int error =
       posix_spawn(&guard.pid, guard_path.c_str(),

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -33,7 +34,8 @@ class SpawnTest : public testing::Test {
   }
 
   absl::Status Spawn(std::vector<std::string> arguments,
-                     const Confinement& confinement = {.descriptors = 1024, .cgroups = {}}) {
+                     const Confinement& confinement = {.descriptors = 1024, .cgroups = {}},
+                     bool no_core = false) {
     arguments.insert(arguments.begin(), program_);
     auto spawned = SpawnGuard(DP_GUARD, confinement,
                               {.argv = std::move(arguments),
@@ -41,7 +43,8 @@ class SpawnTest : public testing::Test {
                                .stdout_path = directory_.path() + "/out",
                                .stderr_path = directory_.path() + "/err",
                                .working_dir = working_dir_,
-                               .run_as = run_as_});
+                               .run_as = run_as_,
+                               .no_core = no_core});
     if (spawned.ok()) guard_ = *std::move(spawned);
     return spawned.status();
   }
@@ -86,6 +89,29 @@ TEST_F(SpawnTest, AGuardHoldsNoDescriptorOfTheDaemon) {
   char byte = 0;
   fcntl(reader.get(), F_SETFL, O_NONBLOCK);
   EXPECT_EQ(read(reader.get(), &byte, 1), 0);  // end of file: nobody else holds the writer
+}
+
+TEST_F(SpawnTest, ARankWithSecretsAndItsGuardLeaveNoCoreDump) {
+  rlimit own{};
+  ASSERT_EQ(getrlimit(RLIMIT_CORE, &own), 0);
+  if (own.rlim_max <= 1) GTEST_SKIP() << "core dumps are off here";
+  ASSERT_TRUE(Spawn({"wait", fifo_.path()}, {.descriptors = 1024, .cgroups = {}}, true).ok());
+  ASSERT_EQ(fifo_.Read(), "ready\n");
+  const GuardNews started = Next();
+  ASSERT_EQ(started.what, GuardNews::What::kStarted);
+  for (const pid_t each : {guard_.pid, pid_t{started.number}}) {
+    rlimit limit{};
+    ASSERT_EQ(prlimit(each, RLIMIT_CORE, nullptr, &limit), 0);
+    EXPECT_EQ(limit.rlim_max, 1u);
+    EXPECT_EQ(limit.rlim_cur, 1u);
+  }
+}
+
+TEST_F(SpawnTest, AnyOtherRankMayLeaveOne) {
+  rlimit own{};
+  ASSERT_EQ(getrlimit(RLIMIT_CORE, &own), 0);
+  ASSERT_TRUE(Spawn({"inherited"}).ok());
+  EXPECT_THAT(Output(), HasSubstr(absl::StrCat("core ", own.rlim_max, "\n")));
 }
 
 TEST_F(SpawnTest, ARankHasTheLimitOfOpenFilesThatItIsGiven) {

@@ -10,8 +10,9 @@
 //    rank_stub take MIB         allocates so much memory, then exits with 0
 //    rank_stub write BYTES      writes so many to standard output, without a newline
 //    rank_stub env NAME...      prints the values
-//    rank_stub inherited        prints its open descriptors, their soft limit, and the signals that
-//                               it blocks and ignores
+//    rank_stub inherited        prints its open descriptors, their soft limit, the hard limit of
+//    core
+//                               dumps, and the signals that it blocks and ignores
 //    rank_stub escape DIRECTORY FIFO
 //                               moves to the cgroup, then is like wait, but ignores SIGTERM
 //    rank_stub                  takes mode and argument from STUB_MODE and STUB_ARGUMENT
@@ -95,6 +96,8 @@ int PrintInherited() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   std::printf("\nlimit %llu\n", static_cast<unsigned long long>(limit.rlim_cur));  // NOLINT: printf
+  getrlimit(RLIMIT_CORE, &limit);
+  std::printf("core %llu\n", static_cast<unsigned long long>(limit.rlim_max));  // NOLINT: printf
   std::ifstream status("/proc/self/status");
   for (std::string name, value; status >> name;) {
     if (name != "SigBlk:" && name != "SigIgn:") continue;
