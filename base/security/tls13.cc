@@ -14,7 +14,7 @@ namespace {
 
 // OpenSSL applies "system_default" to every context that is made later (config(5)). gRPC sets the
 // lowest version of its contexts afterwards, so this excludes the versions one by one. No client of
-// dp resumes a session by a ticket, and two tickets cost a server a fifth of each handshake.
+// dp resumes a session by a ticket, and two tickets are a tenth of what a join costs the server.
 constexpr char kSettings[] =
     "dp = dp_settings\n"
     "[dp_settings]\n"

@@ -56,6 +56,12 @@ TEST_F(CallRatesTest, RestSavesUpNoMoreThanTenSeconds) {
   EXPECT_EQ(Flood("ann", 1'000), kAtOnce);
 }
 
+TEST_F(CallRatesTest, AShortRestSavesUpNoMoreEither) {
+  May("ann");
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(Flood("ann", 1'000), kAtOnce);
+}
+
 TEST_F(CallRatesTest, AFloodOfOneCallerDoesNotSlowDownAnother) {
   Flood("ann", 1'000);
   EXPECT_EQ(Flood("bob", kAtOnce), kAtOnce);

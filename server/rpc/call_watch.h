@@ -16,9 +16,9 @@ struct grpc_call;
 
 namespace dp::server {
 
-// Ends calls that OpenCalls gives up: a client without a deadline, or one that does not read,
-// cannot hold a call and its answer for ever. Streams have bounds of their own (ParkCall), and are
-// not watched. gRPC reports each call to an interceptor of the server.
+// Ends the calls that OpenCalls gives up. A client without a deadline, or one that does not read,
+// therefore cannot hold a call and its answer for ever. Streams have bounds of their own
+// (ParkCall), and are not watched. gRPC reports each call to an interceptor of the server.
 //
 // It has a thread of its own, which sleeps until a call may be overdue. It logs the first of such
 // calls. Thread-safe. It must
@@ -49,7 +49,7 @@ class CallWatch {
   absl::Time look_at_ DP_GUARDED_BY(mu_) = absl::InfiniteFuture();
   bool stopped_ DP_GUARDED_BY(mu_) = false;
   RepeatedReason given_up_{"calls_given_up"};  // of the thread
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;                        // last: it uses the others
 };
 
 }  // namespace dp::server

@@ -9,9 +9,10 @@
 
 namespace dp::server {
 
-// The calls that a server has open, and which of them it must end: those that last too long, and,
-// while too much of its memory is in answers, those whose answers nobody takes. Pure: time is an
-// argument, and never goes back. Not thread-safe.
+// The calls that a server has open, and which of them it must end. These are calls that last too
+// long. While answers hold too much memory, they are also calls whose answers nobody takes.
+//
+// Pure: time is an argument, and never goes back. Not thread-safe.
 class OpenCalls {
  public:
   using Id = uint64_t;
