@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 // The GPUs of this host. The daemon lists them once, at its start.
@@ -54,6 +55,10 @@ absl::StatusOr<NvmlInventory> ListByNvml(const std::string& library);
 absl::StatusOr<NvmlInventory> ListByNvmlApart(const GpuInventorySources& sources);
 // The output of that process: a line for each GPU, or why there are none.
 std::string NvmlLines(const absl::StatusOr<NvmlInventory>& found);
+// The inventory in that output, in which the library may have printed lines of its own. Pure.
+// Errors: Unavailable the output reports an error, or is not complete.
+absl::StatusOr<NvmlInventory> InventoryInNvmlLines(const std::string& library,
+                                                   absl::string_view output);
 // Runs nvidia-smi. In no particular order. Errors: Unavailable with its reason.
 absl::StatusOr<std::vector<InstalledGpu>> ListBySmi(const std::string& program);
 // In bus order; empty if there is no such folder.

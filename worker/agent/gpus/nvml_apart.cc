@@ -17,8 +17,10 @@ constexpr char kLostWord[] = "nvml-lost";
 constexpr char kWhyNotWord[] = "nvml-why-not";
 constexpr char kInstead[] = "; it is left alone, and nvidia-smi and /proc are asked instead";
 
-// Errors: Unavailable the lister reported an error, or nothing.
-absl::StatusOr<NvmlInventory> InventoryIn(const std::string& library, const std::string& output) {
+}  // namespace
+
+absl::StatusOr<NvmlInventory> InventoryInNvmlLines(const std::string& library,
+                                                   absl::string_view output) {
   NvmlInventory found;
   bool complete = false;
   for (const absl::string_view line : absl::StrSplit(output, '\n')) {
@@ -28,13 +30,13 @@ absl::StatusOr<NvmlInventory> InventoryIn(const std::string& library, const std:
     }
     if (cells.size() != 2) continue;
     if (cells[0] == kWhyNotWord) return absl::UnavailableError(cells[1]);
-    if (cells[0] == kLostWord) complete = absl::SimpleAtoi(cells[1], &found.lost);
+    if (cells[0] == kLostWord) {
+      complete = absl::SimpleAtoi(cells[1], &found.lost) && found.lost >= 0;
+    }
   }
   if (complete) return found;
   return absl::UnavailableError(absl::StrCat(library, ": no answer"));
 }
-
-}  // namespace
 
 std::string NvmlLines(const absl::StatusOr<NvmlInventory>& found) {
   if (!found.ok()) return absl::StrCat("\n", kWhyNotWord, "\t", found.status().message(), "\n");
@@ -58,7 +60,7 @@ absl::StatusOr<NvmlInventory> ListByNvmlApart(const GpuInventorySources& sources
     return absl::InternalError(
         absl::StrCat(sources.nvml, " crashes, by signal ", end.signal, kInstead));
   }
-  return InventoryIn(sources.nvml, end.output);
+  return InventoryInNvmlLines(sources.nvml, end.output);
 }
 
 }  // namespace dp::worker
