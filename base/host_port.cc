@@ -17,7 +17,9 @@ bool IsNumber(const std::string& text) {
 
 // Names and addresses contain none of these; whole URLs and typing errors do.
 bool ValidHost(const std::string& text) {
-  const auto odd = [](unsigned char c) { return absl::ascii_isspace(c) || c == '/' || c == ','; };
+  const auto odd = [](unsigned char c) {
+    return absl::ascii_isspace(c) || c == '/' || c == ',' || c == '[' || c == ']';
+  };
   return !text.empty() && std::none_of(text.begin(), text.end(), odd);
 }
 

@@ -17,8 +17,9 @@ TEST(HostPortTest, NamesAndAddressesHaveTwoHalves) {
 }
 
 TEST(HostPortTest, WhatIsNoneSaysHowToWriteIt) {
-  for (const std::string text : {"", "foo", ":7070", "[]:7070", "::1", "::1:7070", "a b:1",
-                                 "http://a:1", "host:", "host:port", "host:-1", "host:+1", "a: 1"})
+  for (const std::string text :
+       {"", "foo", ":7070", "[]:7070", "::1", "::1:7070", "a b:1", "http://a:1",
+        "host:", "host:port", "host:-1", "host:+1", "a: 1", "[[a]]:1", "a]:1"})
     EXPECT_EQ(Halves(text),
               "'" + text + "' is no HOST:PORT; write it as 10.0.0.1:7070 or [::1]:7070");
 }

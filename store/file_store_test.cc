@@ -148,6 +148,32 @@ TEST(FileStoreTest, ARecordThatADyingProcessWroteInPartIsNone) {
   EXPECT_THAT(*store->ListKeys(), ::testing::ElementsAre("a", "b"));
 }
 
+// The file's eight-byte numbers: a title, the end of the records, the members, those that have
+// joined and left, then the first record's size.
+TEST(FileStoreTest, DamagedNumbersAreAnErrorAndNoLongWait) {
+  constexpr int kEnd = 1, kMembers = 2, kJoined = 3, kFirstSize = 5;
+  const auto damaged = [](const std::vector<std::pair<int, uint64_t>>& numbers) {
+    TemporaryPath path;
+    const auto store = FileStore::Open(path.file(), 2).value();
+    std::fstream file(path.file(), std::ios::binary | std::ios::in | std::ios::out);
+    for (const auto& [place, number] : numbers) {
+      file.seekp(8 * place);
+      file.write(reinterpret_cast<const char*>(&number), sizeof(number));
+    }
+    file.close();
+    return store->Get("key", absl::ZeroDuration()).status().code();
+  };
+  // The record would end within the eight bytes of its size.
+  EXPECT_EQ(damaged({{kEnd, 44}, {kFirstSize, uint64_t{1} << 62}}), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(damaged({{kEnd, 56}, {kFirstSize, 9}}), absl::StatusCode::kDataLoss);
+  // More than any memory has.
+  EXPECT_EQ(damaged({{kEnd, uint64_t{1} << 62}, {kFirstSize, uint64_t{1} << 61}}),
+            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(damaged({{kJoined, uint64_t{1} << 62}}), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(damaged({{kMembers, uint64_t{1} << 62}, {kJoined, uint64_t{1} << 61}}),
+            absl::StatusCode::kDataLoss);
+}
+
 TEST(FileStoreTest, ProcessesCountTogether) {
   constexpr int kProcesses = 3, kAdds = 100;
   TemporaryPath path;

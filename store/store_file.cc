@@ -16,6 +16,8 @@ namespace dp {
 namespace {
 
 constexpr char kMagic[8] = {'d', 'p', 's', 't', 'o', 'r', 'e', '1'};
+// A run with more members is damage: leaving asks for each of them whether it lives.
+constexpr uint64_t kMembersMax = 100'000;
 // The locked bytes lie behind all records: first the lock of the records, then one per member.
 constexpr off_t kRecordsLock = off_t{1} << 40;
 
@@ -144,7 +146,8 @@ absl::StatusOr<std::vector<std::string>> StoreFile::ReadNew() {
     DP_ASSIGN_OR_RETURN(const std::string prefix, Read(read_, sizeof(uint64_t)));
     uint64_t size = 0;
     std::memcpy(&size, prefix.data(), sizeof size);
-    if (size > header.end - read_ - sizeof size)
+    const uint64_t left = header.end - read_;
+    if (left < sizeof size || size > left - sizeof size)
       return absl::DataLossError(absl::StrCat("store file ", path_, " is damaged at ", read_));
     DP_ASSIGN_OR_RETURN(std::string record, Read(read_ + sizeof size, size));
     records.push_back(std::move(record));
@@ -176,6 +179,14 @@ absl::StatusOr<StoreFile::Header> StoreFile::ReadHeader() const {
         absl::StrCat("store file ", path_, " is no store; give a path where there is no file"));
   }
   std::memcpy(&header, bytes->data(), sizeof header);
+  struct stat status {};
+  if (fstat(file_.get(), &status) != 0) return Failed("cannot be read");
+  if (header.end > static_cast<uint64_t>(status.st_size))
+    return absl::DataLossError(absl::StrCat("store file ", path_, " is damaged: it has ",
+                                            status.st_size, " bytes, not ", header.end));
+  if (header.members > kMembersMax || header.joined > header.members)
+    return absl::DataLossError(absl::StrCat("store file ", path_, " is damaged: it counts ",
+                                            header.joined, " of ", header.members, " members"));
   return header;
 }
 

@@ -132,7 +132,9 @@ absl::StatusOr<CertificateAuthority> CertificateAuthority::FromPem(const std::st
   if (!own.Fits(pair)) {
     return absl::InvalidArgumentError("the authority's key is not that of its certificate");
   }
-  if (X509_check_ca(own.get()) != 1) {
+  const bool may_sign = X509_check_ca(own.get()) == 1;
+  ERR_clear_error();  // of malformed extensions
+  if (!may_sign) {
     return absl::InvalidArgumentError("the certificate is not that of an authority");
   }
   return CertificateAuthority(std::move(own), std::move(pair));

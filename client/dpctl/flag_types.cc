@@ -80,6 +80,9 @@ absl::StatusOr<std::vector<int>> ParseRanks(absl::string_view text) {
       return NoRanks(part);
     if (first < 0 || last < first || last >= kRanksMax) return NoRanks(part);
     for (int rank = first; rank <= last; ++rank) ranks.push_back(rank);
+    if (ranks.size() > static_cast<size_t>(kRanksMax))
+      return absl::InvalidArgumentError(absl::StrCat("--rank: names more than ", kRanksMax,
+                                                     " ranks; name each once, as in 0,2-5"));
   }
   return ranks;
 }

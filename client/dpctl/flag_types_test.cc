@@ -26,5 +26,16 @@ TEST(SinceFlagTest, WhatIsNeitherIsNamed) {
   }
 }
 
+TEST(RanksFlagTest, RanksAreNamedOneByOneOrInRanges) {
+  EXPECT_THAT(*ParseRanks("0,2-4"), testing::ElementsAre(0, 2, 3, 4));
+  EXPECT_EQ(ParseRanks("0-9999")->size(), 10'000u);
+}
+
+// A short text could otherwise name more than the memory holds.
+TEST(RanksFlagTest, NobodyNamesMoreRanksThanAJobCanHave) {
+  EXPECT_THAT(std::string(ParseRanks("0-9999,0-9999").status().message()),
+              testing::HasSubstr("more than 10000 ranks"));
+}
+
 }  // namespace
 }  // namespace dp::ctl

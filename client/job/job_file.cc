@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <tuple>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "client/job/yaml_message.h"
 #include "client/job/yaml_override.h"
 #include "client/job/yaml_scalar.h"
+#include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/yaml.h"
 
 namespace dp::client {
@@ -26,29 +28,80 @@ absl::Status At(const std::string& file, const YAML::Mark& mark, absl::string_vi
   return FieldSource(file).ErrorAt("", place, what);
 }
 
+// Counts the documents of a file, up to the second.
+class DocumentCount final : public YAML::EventHandler {
+ public:
+  // YAML::LoadAll would find documents without an end, and take all memory, where a comma follows
+  // the first. Throws YAML::Exception.
+  static DocumentCount Of(const std::string& text) {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    DocumentCount found;
+    while (found.count_ < 2 && parser.HandleNextDocument(found)) continue;
+    return found;
+  }
+
+  int count() const { return count_; }
+  const YAML::Mark& last() const { return last_; }  // where the last one begins
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    ++count_;
+    last_ = mark;
+    begins_ = true;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { Note(mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { Note(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                const std::string&) override {
+    Note(mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    Note(mark);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    Note(mark);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  // A document begins with its first node, not with the line of dashes before it.
+  void Note(const YAML::Mark& mark) {
+    if (std::exchange(begins_, false)) last_ = mark;
+  }
+
+  int count_ = 0;
+  bool begins_ = false;
+  YAML::Mark last_;
+};
+
 // The only document of the file; its root is a mapping.
 absl::StatusOr<YAML::Node> LoadDocument(absl::string_view text, const std::string& file) {
   if (!IsUtf8(std::string_view(text.data(), text.size())))
     return absl::InvalidArgumentError(
         absl::StrCat(file, ": the file is not UTF-8 text; save it as that"));
-  std::vector<YAML::Node> documents;
+  YAML::Node root;
   try {
-    documents = YAML::LoadAll(std::string(text));
+    const DocumentCount documents = DocumentCount::Of(std::string(text));
+    if (documents.count() > 1)
+      return At(file, documents.last(),
+                "a second document; one file holds one job, so give it a file of its own");
+    root = YAML::Load(std::string(text));
   } catch (const YAML::Exception& error) {
     return At(file, error.mark,
               absl::StrCat("not YAML: ", error.msg,
                            "; look for a quote, bracket or indent that is wrong here or before"));
   }
-  if (documents.empty() || documents[0].IsNull())
+  if (root.IsNull())
     return absl::InvalidArgumentError(
         absl::StrCat(file, ": the file is empty; expected a job (docs/job-file.md)"));
-  if (documents.size() > 1)
-    return At(file, documents[1].Mark(),
-              "a second document; one file holds one job, so give it a file of its own");
-  if (!documents[0].IsMap())
-    return At(file, documents[0].Mark(),
-              absl::StrCat("the job is ", Shown(documents[0]), "; expected a mapping of fields"));
-  return documents[0];
+  if (!root.IsMap())
+    return At(file, root.Mark(),
+              absl::StrCat("the job is ", Shown(root), "; expected a mapping of fields"));
+  return root;
 }
 
 // Comes before all other checks: in a file of another kind every field would be unknown.

@@ -172,6 +172,7 @@ TEST(JobFileTest, WhatIsNoJobAtAllSaysSo) {
   EXPECT_THAT(Error("a: [1, 2"), StartsWith("job.yaml:1:1: not YAML: "));
   EXPECT_THAT(Error("- a\n- b\n"), HasSubstr("the job is a list; expected a mapping of fields"));
   EXPECT_THAT(Error(absl::StrCat(kJob, "---\nkind: Job\n")), HasSubstr("a second document"));
+  EXPECT_THAT(Error("{kind: Job},\n"), StartsWith("job.yaml:1:12: a second document"));
   EXPECT_THAT(Error(std::string(2000, '[')),
               AllOf(HasSubstr("not YAML"), HasSubstr("look for a quote")));
 }

@@ -121,8 +121,9 @@ absl::StatusOr<LogBatch> FromProto(const v1::AppendLogsRequest& request, const c
       return absl::InvalidArgumentError(
           absl::StrCat("a chunk of rank ", proto.rank(), " has data and says that it is cut"));
     }
-    if (proto.offset() + proto.cut_bytes() > kStreamBytesMax ||
-        proto.cut_bytes() > kStreamBytesMax) {
+    // Their sum may be too large for 64 bits.
+    if (proto.cut_bytes() > kStreamBytesMax ||
+        proto.offset() > kStreamBytesMax - proto.cut_bytes()) {
       return absl::InvalidArgumentError(absl::StrCat("offset ", proto.offset(), " and ",
                                                      proto.cut_bytes(),
                                                      " bytes that are cut are "

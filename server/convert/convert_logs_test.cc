@@ -50,9 +50,15 @@ TEST(ConvertLogsTest, AnEarlierGenerationMayHaveHadMoreRanksWhoseLastLinesComeLa
 TEST(ConvertLogsTest, MoreThanAStreamCanHaveIsRefused) {
   v1::AppendLogsRequest request = LineOf(3, 0);
   request.mutable_chunks(0)->clear_data();
-  request.mutable_chunks(0)->set_cut_bytes(~uint64_t{0});
-  EXPECT_EQ(FromProto(request, ShrunkenJob(), OnHostA()).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  constexpr uint64_t kMost = ~uint64_t{0};
+  for (const auto& [offset, cut] :
+       {std::pair<uint64_t, uint64_t>{0, kMost}, {kMost, 0}, {kMost, 1}}) {
+    request.mutable_chunks(0)->set_offset(offset);
+    request.mutable_chunks(0)->set_cut_bytes(cut);
+    EXPECT_EQ(FromProto(request, ShrunkenJob(), OnHostA()).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << offset << " " << cut;
+  }
 }
 
 TEST(ConvertLogsTest, TimesComeAndGoUnchanged) {

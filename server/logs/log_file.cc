@@ -39,18 +39,28 @@ std::vector<LogIndex::Entry> ToEntries(const LogGap& gap) {
   DP_CHECK(false);
 }
 
-std::vector<LogGap> ToGaps(const std::vector<LogIndex::Entry>& entries) {
+// The gaps of a stream of `end` bytes, and how many entries make them. Ends before the first entry
+// that nobody has written: such gaps would lead readers back, or beyond the end.
+struct ReadGaps {
   std::vector<LogGap> gaps;
+  size_t entries = 0;
+};
+ReadGaps ToGaps(const std::vector<LogIndex::Entry>& entries, uint64_t end) {
+  ReadGaps read;
+  uint64_t at = 0;
   bool emptied = false;
   for (const LogIndex::Entry& entry : entries) {
     const LogGap gap{entry.offset, entry.value >> 1,
                      (entry.value & kRemovedBit) != 0 ? LogGap::Reason::kRemoved
                      : emptied                        ? LogGap::Reason::kEmptied
                                                       : LogGap::Reason::kWorker};
+    if (gap.begin < at || gap.end < gap.begin || gap.end > end) break;
+    at = gap.end;
     emptied = gap.begin == gap.end;
-    if (!emptied) gaps.push_back(gap);
+    if (!emptied) read.gaps.push_back(gap);
+    ++read.entries;
   }
-  return gaps;
+  return read;
 }
 
 }  // namespace
@@ -72,17 +82,25 @@ absl::Status LogFile::RecoverCut() {
   DP_ASSIGN_OR_RETURN(const uint64_t size, SizeOf(Beside(path_, ".cut")));
   if (size == 0) return absl::OkStatus();
   DP_ASSIGN_OR_RETURN(const std::string text, ReadAt(Beside(path_, ".cut"), 0, 32));
-  // A torn record was never acknowledged, and neither was the hole that it describes.
   cut_ = absl::SimpleAtoi(text, &cut_begin_) && cut_begin_ < end_;
-  return absl::OkStatus();
+  if (cut_) return absl::OkStatus();
+  // A torn record was never acknowledged, and neither was the hole that it describes. It goes away,
+  // because it would count once the stream has grown past it.
+  std::error_code error;
+  if (!std::filesystem::remove(Beside(path_, ".cut"), error) && error) {
+    return absl::InternalError(
+        absl::StrCat("log file ", path_.string(), ".cut cannot be removed: ", error.message()));
+  }
+  return SyncPath(path_.parent_path());
 }
 
 absl::Status LogFile::RecoverGaps() {
   DP_ASSIGN_OR_RETURN(gap_index_, LogIndex::Open(Beside(path_, ".gaps"), end_));
   DP_ASSIGN_OR_RETURN(const std::vector<LogIndex::Entry> entries,
                       gap_index_.Read(0, gap_index_.size()));
-  for (const LogGap& gap : ToGaps(entries)) AddGap(gap);
-  return absl::OkStatus();
+  const ReadGaps read = ToGaps(entries, stored_end());
+  for (const LogGap& gap : read.gaps) AddGap(gap);
+  return gap_index_.Keep(read.entries);
 }
 
 absl::Status LogFile::RecoverLine() {

@@ -1,5 +1,7 @@
 // Bytes of a stream that are missing: gaps, and cuts at a limit.
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "server/logs/testing/log_store_fixture.h"
@@ -55,6 +57,16 @@ TEST_F(LogGapsTest, ACutSurvivesAReopening) {
   EXPECT_EQ(Text(), text);
 }
 
+// A crash between the record of a cut and the hole behind it leaves the record alone.
+TEST_F(LogGapsTest, ACutThatNeverCameAboutCutsNothingLater) {
+  Append(0, "one\n");
+  std::ofstream(scratch_.path() / "logs/7/1/0.stdout.cut") << "4" << std::flush;
+  Reopen();  // with room for more
+  Append(4, "two\n");
+  Reopen();
+  EXPECT_EQ(Text(), "one\ntwo\n");
+}
+
 TEST_F(LogGapsTest, BytesThatAWorkerCouldNotKeepAreMarkedWhereTheyAreMissing) {
   Append(0, "one\n");
   EXPECT_EQ(AppendGap(4, 100), 104u);
@@ -92,6 +104,27 @@ TEST_F(LogGapsTest, BytesThatTheRankHasEmptiedItsFileOfAreMarkedAsThat) {
           ">&1 does not); what the rank wrote just before may be missing]\n"));
   Reopen();
   EXPECT_EQ(Text(), text);
+}
+
+// A disk that returns other bytes must neither lead readers back nor end the coordinator.
+TEST_F(LogGapsTest, AGapThatNobodyHasWrittenIsForgotten) {
+  Append(0, "one\n");
+  uint64_t end = AppendGap(4, 100);
+  const std::filesystem::path gaps = scratch_.path() / "logs/7/1/0.stdout.gaps";
+  constexpr uint64_t kMost = ~uint64_t{0};
+  // Each begins before the last one's end, ends before it begins, or ends beyond the stream.
+  for (const LogIndex::Entry damage :
+       {LogIndex::Entry{50, 2 * 104}, {104, 2 * 60}, {104, kMost}, {104, 2 * 1000}}) {
+    end = Append(end, "line\n");
+    const std::string text = Text();
+    std::ofstream file(gaps, std::ios::binary | std::ios::app);
+    file.write(reinterpret_cast<const char*>(&damage), sizeof(damage));
+    file.close();
+    Reopen();
+    EXPECT_EQ(Text(), text);
+    end = AppendGap(end, 10);
+    EXPECT_THAT(Text(), HasSubstr("10 bytes"));
+  }
 }
 
 TEST_F(LogGapsTest, OfAGapOnlyWhatIsNotStoredIsMissing) {

@@ -33,10 +33,23 @@ absl::StatusOr<LogIndex> LogIndex::Open(std::filesystem::path path, uint64_t str
   DP_ASSIGN_OR_RETURN(index.size_, index.CountBefore(stream_end));
   // Otherwise these entries would count again once the stream has grown past them.
   if (index.bytes() < bytes) DP_RETURN_IF_ERROR(ResizeFile(index.path_, index.bytes()));
-  if (index.size_ == 0) return index;
-  DP_ASSIGN_OR_RETURN(const std::vector<Entry> last, index.Read(index.size_ - 1, 1));
-  if (!last.empty()) index.last_ = last.front();
+  DP_RETURN_IF_ERROR(index.ReadLast());
   return index;
+}
+
+absl::Status LogIndex::ReadLast() {
+  last_.reset();
+  if (size_ == 0) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const std::vector<Entry> last, Read(size_ - 1, 1));
+  if (!last.empty()) last_ = last.front();
+  return absl::OkStatus();
+}
+
+absl::Status LogIndex::Keep(uint64_t count) {
+  if (count >= size_) return absl::OkStatus();
+  size_ = count;
+  DP_RETURN_IF_ERROR(ResizeFile(path_, bytes()));
+  return ReadLast();
 }
 
 absl::Status LogIndex::Append(const std::vector<Entry>& entries) {

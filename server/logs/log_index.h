@@ -35,6 +35,8 @@ class LogIndex {
   // Adds entries, none of them before the last. After an error, open the index anew.
   // Errors: ResourceExhausted the disk is full; Internal.
   absl::Status Append(const std::vector<Entry>& entries);
+  // Removes all entries but the first `count`. Errors: as Open.
+  absl::Status Keep(uint64_t count);
   // Errors: Internal.
   absl::Status Sync() const;
 
@@ -49,6 +51,7 @@ class LogIndex {
   uint64_t bytes() const;
 
  private:
+  absl::Status ReadLast();
   template <typename IsBefore>
   absl::StatusOr<uint64_t> Bisect(IsBefore is_before) const;
 

@@ -55,6 +55,17 @@ TEST_F(LogIndexTest, EntriesBeyondTheStreamAreOfACrashAndForgottenForGood) {
   EXPECT_THAT(*Open().Read(0, 9), ElementsAre(Entry{10, 1}, Entry{25, 4}));
 }
 
+TEST_F(LogIndexTest, EntriesThatAreNotKeptAreForgottenForGood) {
+  LogIndex index = Open();
+  ASSERT_TRUE(index.Append({{10, 1}, {20, 9}}).ok());
+  ASSERT_TRUE(index.Keep(1).ok());
+  EXPECT_EQ(index.last(), (Entry{10, 1}));
+  ASSERT_TRUE(index.Append({{20, 2}}).ok());
+  EXPECT_THAT(*Open().Read(0, 9), ElementsAre(Entry{10, 1}, Entry{20, 2}));
+  ASSERT_TRUE(index.Keep(0).ok());
+  EXPECT_EQ(index.last(), std::nullopt);
+}
+
 TEST_F(LogIndexTest, ATornEntryIsForgotten) {
   ASSERT_TRUE(Open().Append({{10, 1}}).ok());
   std::ofstream(path_, std::ios::app) << "torn";

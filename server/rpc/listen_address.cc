@@ -52,7 +52,11 @@ absl::StatusOr<ListenAddress> ListenAddress::Parse(absl::string_view text) {
         absl::StrCat("address is \"", text, "\"; it must be host:port with a port up to 65535"));
   }
   absl::string_view host = text.substr(0, colon);
-  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  if (absl::ConsumePrefix(&host, "[") && !absl::ConsumeSuffix(&host, "]")) host = "";
+  if (host.empty() || host.find_first_of("[]") != host.npos) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "address is \"", text, "\"; it has no host, or brackets that are not around the host"));
+  }
   address.host = std::string(host);
   return address;
 }

@@ -22,7 +22,8 @@ TEST(ListenAddressTest, HostAndPortAreTakenApart) {
 }
 
 TEST(ListenAddressTest, WhatIsNoAddressIsRefused) {
-  for (const char* bad : {"", ":7070", "host", "host:", "host:x", "host:-1", "host:65536"}) {
+  for (const char* bad : {"", ":7070", "host", "host:", "host:x", "host:-1", "host:65536", "[]:1",
+                          "[::1:1", "[[::1]]:1", "::1]:1"}) {
     EXPECT_EQ(ListenAddress::Parse(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
 }

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "base/file_descriptor.h"
 #include "base/replace_file.h"
@@ -53,7 +54,11 @@ std::optional<ExitRecord> ReadExitRecord(const std::string& path) {
     return std::nullopt;
   }
   record.exit.how = how == kCode ? Exit::How::kCode : Exit::How::kSignal;
-  return record;
+  // A number may have been cut, and more may follow.
+  file.clear();
+  file.seekg(0);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return text == TextOf(record) ? std::optional(record) : std::nullopt;
 }
 
 void RemoveExitRecord(const std::string& path) { RemoveReplacedFile(path); }

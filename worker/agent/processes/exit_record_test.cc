@@ -26,7 +26,8 @@ TEST_F(ExitRecordTest, WhatWasWrittenIsRead) {
 
 TEST_F(ExitRecordTest, AFileThatIsAbsentOrSaysSomethingElseIsNoRecord) {
   EXPECT_EQ(ReadExitRecord(path_), std::nullopt);
-  for (const char* text : {"", "code", "code 0", "code 0 0 0", "done 0 0 0 1", "code x 0 0 1"}) {
+  for (const char* text : {"", "code", "code 0", "code 0 0 0", "done 0 0 0 1", "code x 0 0 1",
+                           "code 0 0 0 17", "code 0 0 0 17\n0", "code +0 0 0 17\n"}) {
     std::ofstream(path_) << text << std::flush;
     EXPECT_EQ(ReadExitRecord(path_), std::nullopt) << text;
   }

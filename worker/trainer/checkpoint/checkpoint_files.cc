@@ -150,12 +150,14 @@ std::string CheckpointName::ToString() const {
 
 std::optional<CheckpointName> CheckpointName::Parse(absl::string_view name) {
   CheckpointName parsed;
+  const absl::string_view whole = name;
   parsed.partial = absl::ConsumePrefix(&name, ".") && absl::ConsumeSuffix(&name, ".partial");
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '-');
   const bool good = parts.size() == 4 && parts[0] == "step" && parts[2] == "generation" &&
                     absl::SimpleAtoi(parts[1], &parsed.step) &&
                     absl::SimpleAtoi(parts[3], &parsed.generation);
-  if (!good) return std::nullopt;
+  // Numbers have other forms, too, such as "+7", which no checkpoint has.
+  if (!good || parsed.ToString() != whole) return std::nullopt;
   return parsed;
 }
 

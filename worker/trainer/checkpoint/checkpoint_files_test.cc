@@ -146,7 +146,8 @@ TEST_F(CheckpointFilesTest, NamesAreReadBackAndOthersAreNot) {
     EXPECT_EQ(name->generation, 2u);
     EXPECT_EQ(name->partial, partial);
   }
-  for (const char* other : {"", "step-40", "step-x-generation-2", "probe.tmp", "lost+found"}) {
+  for (const char* other : {"", "step-40", "step-x-generation-2", "probe.tmp", "lost+found",
+                            ".step-40-generation-2", "step-+40-generation-2"}) {
     EXPECT_FALSE(CheckpointName::Parse(other).has_value()) << other;
   }
 }
