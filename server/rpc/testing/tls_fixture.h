@@ -112,6 +112,27 @@ class TlsFixture : public ::testing::Test {
     Apply(core::RevokeAccess{identity.name, identity.role == Role::kWorker, absl::Now()});
   }
 
+  // Replaces the server's certificate and key, under the server's feet. Returns the certificate in
+  // PEM.
+  std::string ReplaceServerCertificate(absl::Duration lifetime) {
+    const security::KeyPair key = security::KeyPair::Make();
+    const auto issued = authority_.certificates().Issue(
+        key.SigningRequest(),
+        {.identity = {Role::kCoordinator, "dp"}, .hosts = {"127.0.0.1"}, .lifetime = lifetime},
+        absl::Now());
+    security::Credential files = ServersCredential();
+    files.chain = issued->ToPem();
+    files.key = key.ToPem();
+    EXPECT_TRUE(security::WriteCredential(server_dir_, files).ok());
+    return issued->ToPem();
+  }
+  // Replaces the further authorities whose certificates callers may show.
+  void ReplaceAuthorities(const std::string& others) {
+    security::Credential files = ServersCredential();
+    files.authorities = authority_.certificates().certificate().ToPem() + others;
+    EXPECT_TRUE(security::WriteCredential(server_dir_, files).ok());
+  }
+
   // Returns once so many calls are parked with the driver.
   void AwaitParked(size_t calls) { server::AwaitParked(*driver_, calls); }
 
@@ -122,6 +143,7 @@ class TlsFixture : public ::testing::Test {
   std::string other_authorities_;  // further ones whose certificates callers may show, in PEM
 
   const ScratchDir scratch_;
+  const std::string server_dir_ = scratch_.path() / "server";
   const Authority authority_ = AnAuthority();
   const Authority other_authority_ = AnAuthority();
   MemoryJournal journal_;
@@ -156,20 +178,20 @@ class TlsFixture : public ::testing::Test {
     EXPECT_TRUE(issued.ok()) << issued.status();
     return Showing({key.ToPem(), issued->chain});
   }
+  security::Credential ServersCredential() const { return *security::ReadCredential(server_dir_); }
   // Writes the server's files.
   TlsOptions ServerFiles() {
     const security::KeyPair key = security::KeyPair::Make();
     const auto issued =
         authority_.IssueToCoordinator(key.SigningRequest(), {"127.0.0.1"}, absl::Now());
-    const std::string dir = scratch_.path() / "server";
     const std::string own = authority_.certificates().certificate().ToPem();
-    EXPECT_TRUE(security::WriteCredential(dir, {.authorities = own + other_authorities_,
-                                                .chain = issued->chain,
-                                                .key = key.ToPem()})
+    EXPECT_TRUE(security::WriteCredential(server_dir_, {.authorities = own + other_authorities_,
+                                                        .chain = issued->chain,
+                                                        .key = key.ToPem()})
                     .ok());
-    return {.chain_file = dir + "/" + security::kChainFile,
-            .key_file = dir + "/" + security::kKeyFile,
-            .clients_file = dir + "/" + security::kAuthoritiesFile,
+    return {.chain_file = server_dir_ + "/" + security::kChainFile,
+            .key_file = server_dir_ + "/" + security::kKeyFile,
+            .clients_file = server_dir_ + "/" + security::kAuthoritiesFile,
             .authority = &authority_};
   }
   // Returns once the machine has the command.
