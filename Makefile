@@ -105,12 +105,10 @@ sanitize: tsan  ## run tsan, then asan's sanitizers over everything that links n
 	@cmake --preset asan-core $(BATCHES) >/dev/null && ninja -C build-asan-core -j $(JOBS)
 	@$(ASAN_TESTS) build-asan-core -j $(TEST_JOBS)
 
-fuzz:  ## feed random bytes to the TCPStore codec, sessions and server, FUZZ_SECONDS each
+fuzz:  ## feed random bytes to every parser (tests/fuzz), FUZZ_SECONDS each
 	@scripts/deps fuzz
-	@cmake --preset fuzz >/dev/null && ninja -C build-fuzz -j $(JOBS) codec_fuzz server_fuzz endpoint_fuzz
-	@for target in codec server endpoint; do mkdir -p build-fuzz/corpus-$$target && \
-	  build-fuzz/bin/$${target}_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 \
-	    -artifact_prefix=build-fuzz/ build-fuzz/corpus-$$target || exit 1; done
+	@cmake --preset fuzz $(BATCHES) >/dev/null && ninja -C build-fuzz -j $(JOBS) fuzz_programs
+	@tests/fuzz/run build-fuzz $(FUZZ_SECONDS) $(JOBS)
 
 install: programs  ## install below DESTDIR, in PREFIX (/usr/local), BINDIR, SYSCONFDIR, DATADIR, DOCDIR
 	@cmake -S . -B $(BUILD) $(INSTALL_DIRS) >/dev/null

@@ -4,14 +4,15 @@
 
 namespace dp::core {
 
-// Used: by other files, which the compiler of this one does not know.
+// Used: by other files, which the compiler of this one does not know. Clang keeps it for them only
+// if a function with external linkage calls it.
 template <typename Kind>
 requires kIsKindOf<Kind, AnyAction>
-[[gnu::used]] Action::Action(Kind kind) : AnyAction(std::move(kind)) {}
+[[gnu::used, gnu::noinline]] Action::Action(Kind kind) : AnyAction(std::move(kind)) {}
 
 // Makes the constructor for every kind.
 template <typename... Kinds>
-[[maybe_unused]] static void ConstructEach(const std::variant<Kinds...>*) {
+void ConstructEach(const std::variant<Kinds...>*) {
   (static_cast<void>(Action(Kinds())), ...);
 }
 template void ConstructEach(const AnyAction*);

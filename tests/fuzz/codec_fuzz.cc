@@ -8,9 +8,12 @@
 
 #include "base/check.h"
 #include "store/wire/request_parser.h"
+#include "tests/fuzz/seeds.h"
 
-namespace dp::wire {
+namespace dp::fuzz::codec {
 namespace {
+
+using namespace dp::wire;
 
 const Limits kLimits{.key_bytes = 64, .value_bytes = 256, .keys = 16, .message_bytes = 4096};
 
@@ -59,15 +62,15 @@ void CheckReplies(absl::string_view bytes) {
 }
 
 }  // namespace
-}  // namespace dp::wire
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace dp::wire;
-  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const Parsed whole = ParseInPieces(bytes, size + 1);
-  const Parsed pieces = ParseInPieces(bytes, 1 + size % 7);
+void Run(absl::string_view bytes) {
+  const Parsed whole = ParseInPieces(bytes, bytes.size() + 1);
+  const Parsed pieces = ParseInPieces(bytes, 1 + bytes.size() % 7);
   DP_CHECK(whole.refused == pieces.refused && whole.requests == pieces.requests);
   for (const Request& request : whole.requests) CheckWrittenAgain(request, whole.dialect);
   CheckReplies(bytes);
-  return 0;
 }
+
+std::vector<std::string> Seeds() { return WireSeeds(); }
+
+}  // namespace dp::fuzz::codec

@@ -20,9 +20,12 @@
 #include "store/async_hash_store.h"
 #include "store/wire/server.h"
 #include "store/wire/tcp_connection.h"
+#include "tests/fuzz/seeds.h"
 
-namespace dp::wire {
+namespace dp::fuzz::endpoint {
 namespace {
+
+using namespace dp::wire;
 
 constexpr size_t kClients = 3;
 constexpr uint8_t kGo = 0x80;
@@ -129,17 +132,13 @@ class Endpoint {
 };
 
 }  // namespace
-}  // namespace dp::wire
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  dp::wire::Endpoint endpoint;
-  while (size >= 2) {
-    const uint8_t who = data[0];
-    const size_t bytes = std::min<size_t>(data[1], size - 2);
-    endpoint.Hear(who, {reinterpret_cast<const char*>(data + 2), bytes});
-    data += 2 + bytes;
-    size -= 2 + bytes;
-  }
+void Run(absl::string_view input) {
+  Endpoint endpoint;
+  ForEachPiece(input, [&](uint8_t who, absl::string_view bytes) { endpoint.Hear(who, bytes); });
   endpoint.End();
-  return 0;
 }
+
+std::vector<std::string> Seeds() { return InPieces(WireSeeds()); }
+
+}  // namespace dp::fuzz::endpoint

@@ -1,43 +1,59 @@
-// Runs a fuzz target without a fuzzer, on requests of real clients and on mutations of these.
+// Runs fuzz targets without a fuzzer: on their initial inputs, and on mutations of these.
 //
-//   x_replay [--seed=N] [--rounds=N]    prints its seed, which differs from run to run
-//   x_replay --write=DIRECTORY          writes its initial inputs, as a corpus for libFuzzer
+//   X_replay NAME --corpus=DIRECTORY [--seed=N] [--rounds=N]
 //
-// DP_FUZZ_SEED=N is the same as --seed=N, as in `DP_FUZZ_SEED=42 ctest -R fuzz`.
+// The directory may be missing. Prints its seed, which differs from run to run. DP_FUZZ_SEED=N is
+// the same as --seed=N, as in `DP_FUZZ_SEED=42 ctest -R fuzz`.
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <set>
 #include <string>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
 #include "base/random.h"
 #include "tests/fuzz/seeds.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-
 namespace dp::fuzz {
+
+#define DP_FUZZ_TARGET(name)         \
+  namespace name {                   \
+  void Run(absl::string_view input); \
+  std::vector<std::string> Seeds();  \
+  }
+#include DP_FUZZ_TARGETS
+#undef DP_FUZZ_TARGET
+
 namespace {
 
-void Run(const std::string& input) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
-}
+struct Target {
+  absl::string_view name;
+  void (*run)(absl::string_view input);
+  std::vector<std::string> (*seeds)();
+};
 
-std::vector<std::string> Inputs() {
-  std::vector<std::string> inputs = WireSeeds();
-  const size_t plain = inputs.size();
-  // For the server: the same inputs as pieces of two clients, in turns.
-  for (size_t i = 0; i < plain; ++i) {
-    std::string pieces;
-    for (size_t at = 0; at < inputs[i].size(); at += 40) {
-      const std::string piece = inputs[i].substr(at, 40);
-      for (const char who : {'\0', '\1'})
-        absl::StrAppend(&pieces, std::string(1, who),
-                        std::string(1, static_cast<char>(piece.size())), piece);
-    }
-    inputs.push_back(pieces);
+constexpr Target kTargets[] = {
+#define DP_FUZZ_TARGET(name) {#name, name::Run, name::Seeds},
+#include DP_FUZZ_TARGETS
+#undef DP_FUZZ_TARGET
+};
+
+std::vector<std::string> InputsOf(const Target& target, const std::string& corpus) {
+  std::vector<std::string> inputs = target.seeds();
+  std::set<std::filesystem::path> files;  // in an order that does not depend on the file system
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(corpus, missing)) {
+    files.insert(entry.path());
   }
+  for (const auto& path : files) {
+    std::ifstream file(path, std::ios::binary);
+    inputs.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  if (inputs.empty()) inputs.emplace_back();
   return inputs;
 }
 
@@ -61,10 +77,17 @@ void Mutate(uint64_t& random, std::string* input) {
   }
 }
 
-void Write(const std::string& directory) {
-  int number = 0;
-  for (const std::string& input : Inputs())
-    std::ofstream(absl::StrCat(directory, "/seed-", number++), std::ios::binary) << input;
+void Replay(const Target& target, const std::string& corpus, uint64_t seed, int rounds) {
+  std::printf("seed=%llu, which DP_FUZZ_SEED gives again\n", static_cast<unsigned long long>(seed));
+  std::fflush(stdout);  // a failing input may end the process
+  const std::vector<std::string> inputs = InputsOf(target, corpus);
+  for (const std::string& input : inputs) target.run(input);
+  uint64_t random = seed;
+  for (int round = 0; round < rounds; ++round) {
+    std::string input = inputs[NextRandom(random) % inputs.size()];
+    Mutate(random, &input);
+    target.run(input);
+  }
 }
 
 uint64_t Seed() {
@@ -72,34 +95,32 @@ uint64_t Seed() {
   return given == nullptr ? EntropySeed() : std::strtoull(given, nullptr, 10);
 }
 
-void Replay(uint64_t seed, int rounds) {
-  std::printf("seed=%llu, which DP_FUZZ_SEED gives again\n", static_cast<unsigned long long>(seed));
-  std::fflush(stdout);  // a failing input may end the process
-  const std::vector<std::string> inputs = Inputs();
-  for (const std::string& input : inputs) Run(input);
-  uint64_t random = seed;
-  for (int round = 0; round < rounds; ++round) {
-    std::string input = inputs[NextRandom(random) % inputs.size()];
-    Mutate(random, &input);
-    Run(input);
+int Main(int argc, char** argv) {
+  uint64_t seed = Seed();
+  int rounds = 20000;
+  std::string name, corpus;
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view argument = argv[i];
+    if (absl::ConsumePrefix(&argument, "--corpus=")) {
+      corpus = std::string(argument);
+    } else if (absl::ConsumePrefix(&argument, "--seed=")) {
+      (void)absl::SimpleAtoi(argument, &seed);
+    } else if (absl::ConsumePrefix(&argument, "--rounds=")) {
+      (void)absl::SimpleAtoi(argument, &rounds);
+    } else {
+      name = std::string(argument);
+    }
   }
+  for (const Target& target : kTargets) {
+    if (target.name != name) continue;
+    Replay(target, corpus, seed, rounds);
+    return 0;
+  }
+  std::fprintf(stderr, "there is no fuzz target '%s'\n", name.c_str());
+  return 2;
 }
 
 }  // namespace
 }  // namespace dp::fuzz
 
-int main(int argc, char** argv) {
-  uint64_t seed = dp::fuzz::Seed();
-  int rounds = 20000;
-  for (int i = 1; i < argc; ++i) {
-    const absl::string_view argument = argv[i];
-    const std::string value(argument.substr(argument.find('=') + 1));
-    if (absl::StartsWith(argument, "--write=")) {
-      dp::fuzz::Write(value);
-      return 0;
-    }
-    if (absl::StartsWith(argument, "--seed=")) seed = std::strtoull(value.c_str(), nullptr, 10);
-    if (absl::StartsWith(argument, "--rounds=")) rounds = std::atoi(value.c_str());
-  }
-  dp::fuzz::Replay(seed, rounds);
-}
+int main(int argc, char** argv) { return dp::fuzz::Main(argc, argv); }

@@ -15,9 +15,12 @@
 #include "store/async_hash_store.h"
 #include "store/wire/message_memory.h"
 #include "store/wire/session.h"
+#include "tests/fuzz/seeds.h"
 
-namespace dp::wire {
+namespace dp::fuzz::server {
 namespace {
+
+using namespace dp::wire;
 
 constexpr size_t kClients = 3;
 constexpr uint8_t kGo = 0x80;
@@ -78,17 +81,13 @@ class Room {
 };
 
 }  // namespace
-}  // namespace dp::wire
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  dp::wire::Room room;
-  while (size >= 2) {
-    const uint8_t who = data[0];
-    const size_t bytes = std::min<size_t>(data[1], size - 2);
-    room.Hear(who, {reinterpret_cast<const char*>(data + 2), bytes});
-    data += 2 + bytes;
-    size -= 2 + bytes;
-  }
+void Run(absl::string_view input) {
+  Room room;
+  ForEachPiece(input, [&](uint8_t who, absl::string_view bytes) { room.Hear(who, bytes); });
   room.End();
-  return 0;
 }
+
+std::vector<std::string> Seeds() { return InPieces(WireSeeds()); }
+
+}  // namespace dp::fuzz::server
