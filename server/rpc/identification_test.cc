@@ -1,3 +1,4 @@
+#include <future>
 #include <memory>
 #include <string>
 
@@ -135,6 +136,31 @@ TEST_F(IdentificationTest, ATokenIsOfOneRankOfOneGeneration) {
   EXPECT_EQ(As(WithToken(rank))->Join(2, 0).status.error_code(), StatusCode::PERMISSION_DENIED);
   rank.rank.generation = Generation(2);
   EXPECT_EQ(As(WithToken(rank))->Join(1, 0).status.error_code(), StatusCode::PERMISSION_DENIED);
+}
+
+// A stolen token is of no use once the job has gone on, also for a call that waits.
+TEST_F(IdentificationTest, ATokenEndsWithItsGeneration) {
+  const security::RankClaims rank = RankOfAJob();
+  const auto thief = As(WithToken(rank));
+  ASSERT_TRUE(thief->Join(1, 0).ok());
+  auto waits = std::async(std::launch::async,
+                          [&] { return thief->Await(1, "nobody sets this", kLong).status; });
+  AwaitParked(1);
+  const auto admin = As({Role::kAdmin, "root"});
+  v1::RequeueRequest requeue;
+  requeue.set_job(1);
+  requeue.set_generation(1);
+  ASSERT_TRUE(admin->Call(admin->jobs(), &v1::Jobs::Stub::Requeue, requeue).ok());
+  const auto worker = As({Role::kWorker, "w"});
+  ASSERT_TRUE(worker->Report(1, 1, 0, v1::RANK_STATE_EXITED, /*exit_code=*/1).ok());
+  ASSERT_TRUE(worker->Report(1, 1, 0, v1::RANK_STATE_RELEASED).ok());
+  EXPECT_FALSE(waits.get().ok());
+  const absl::Time deadline = absl::Now() + kLong;
+  while (admin->GetJob(1)->job().generation() < 2 && absl::Now() < deadline) continue;
+  const auto joined = thief->Join(1, 0);
+  EXPECT_EQ(joined.status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(joined.status.error_message(), HasSubstr("generation"));
+  EXPECT_EQ(thief->Set(1, "key", "value", 1).status.error_code(), StatusCode::FAILED_PRECONDITION);
 }
 
 TEST_F(IdentificationTest, PlainTextIsNotServed) {
