@@ -9,12 +9,12 @@ import os
 import pathlib
 import sys
 
-PTRACE_ATTACH = 16
+PTRACE_SEIZE = 0x4206  # unlike an attach, it does not stop the process
 
 
 def attach(pid):
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.ptrace(PTRACE_ATTACH, pid, None, None) != 0:
+    if libc.ptrace(PTRACE_SEIZE, pid, None, None) != 0:
         raise PermissionError(ctypes.get_errno(), "ptrace")
 
 
