@@ -13,6 +13,7 @@ import unittest
 
 from kit import abuse, http2
 from kit.cluster import Cluster, eventually
+from kit.leftovers import closed_on_error
 
 MIB = 1 << 20
 # A third of the default --memory-max, with all that the process had before.
@@ -31,14 +32,19 @@ class AbusedCluster(Cluster):
         self.prefix = prefix
         super().__init__(**options)
         self.as_ann = {"XDG_CONFIG_HOME": str(self.dir / "ann")}
-        line = self.dpctl("grant", "user", "ann", check=0).stdout.splitlines()[-1]
-        self.dpctl("login", "--token", line.split()[-1], env=self.as_ann, check=0)
-        self.worker(slots=2, name="w")
+        with closed_on_error(self):
+            line = self.dpctl("grant", "user", "ann", check=0).stdout.splitlines()[-1]
+            self.dpctl("login", "--token", line.split()[-1], env=self.as_ann, check=0)
+            self.worker(slots=2, name="w")
+            self.job = self.submit_as_ann()
+            assert eventually(lambda: self.log_bytes() >= 2 * LOG_BYTES)
+
+    def submit_as_ann(self):
         job = {"apiVersion": "dp/v1", "kind": "Job", "name": "runs-on", "ranks": 2,
                "command": {"argv": ["bash", "-c", RUNS_ON]}}
         (self.dir / "job.json").write_text(json.dumps(job))
-        self.job = self.dpctl("submit", self.dir / "job.json", "-o", "name", env=self.as_ann, check=0).stdout.split("/")[-1].strip()
-        assert eventually(lambda: self.log_bytes() >= 2 * LOG_BYTES)
+        named = self.dpctl("submit", self.dir / "job.json", "-o", "name", env=self.as_ann, check=0).stdout
+        return named.split("/")[-1].strip()
 
     def start_coordinator(self, listen, **how):
         return super().start_coordinator(listen, prefix=self.prefix, **how)
@@ -129,8 +135,7 @@ class UnreadAnswersTest(unittest.TestCase):
         page = b"\x08\x01"  # of job 1: 1 MiB
         with http2.Connection(self.cluster.address, self.cluster.credential_of_ann(), window=0) as connection:
             connection.calls(64, "dp.v1.Logs/Read", page)
-            while len(connection.reset) < 30 and connection.read() is not None:
-                pass
+            self.assertTrue(eventually(lambda: connection.read() is None or len(connection.reset) >= 30))
             self.assertGreaterEqual(len(connection.reset), 30)
             self.assertTrue(any(b"its answer was not taken" in end for end in connection.statuses.values()))
         self.assertIn("xxx", self.cluster.dpctl("logs", self.cluster.job, "--tail", "1", check=0).stdout)
