@@ -1,8 +1,8 @@
 // Certificates, keys, signing requests and directories of credentials, from files, callers and
-// servers. What is malformed is an error, never a prompt for a password and never a crash; a
-// certificate that somebody changed has no signature; an authority gives out what it was asked to
-// and nothing that the request asks for. OpenSSL's list of errors is empty afterwards, because TLS
-// connections of the same thread would take it for theirs.
+// servers. A malformed text is an error. Nobody is asked for a password, and nothing crashes. A
+// certificate that somebody changed has no signature. An authority gives out what it was asked to
+// give, and nothing that the request asks for. OpenSSL's list of errors is empty afterwards,
+// because TLS connections of the same thread would take it for theirs.
 //
 // The first byte chooses the parser.
 

@@ -1,5 +1,6 @@
 // Files of samples: IDX, plain or compressed; tokens and text. A file is taken as a whole or not at
-// all: what was read has the size that its header asks for, and every token is in the vocabulary.
+// all. The bytes that were read have the size that the header asks for. Every token is in the
+// vocabulary.
 //
 // The first byte chooses the reader: the axes of the IDX file, or the kind of tokens.
 

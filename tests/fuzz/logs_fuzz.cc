@@ -1,7 +1,6 @@
-// Files that a crash or a faulty disk has left in the coordinator's folder of logs: a stream, its
-// times, gaps and cut, and the roster of ranks. Opening them must give a stream whose pages end:
-// reading on from each page reaches the end, whatever the files say, and what is appended
-// afterwards is read back.
+// Files that a crash or a faulty disk has left in the coordinator's folder of logs. There are a
+// stream, its times, gaps and cut, and the roster of ranks. Reading on from each page must reach
+// the end, whatever the files say. Bytes that are appended afterwards are read back.
 //
 // The input is the five files in this order, each behind its length in two bytes.
 

@@ -1,6 +1,6 @@
-// Messages of callers whose fields the coordinator converts or checks itself, when protobuf has
-// parsed them: jobs, log frames, queries of logs, reports of ranks and slots, store operations.
-// A worker may lie in all of them. What is accepted keeps within the limits.
+// Messages of callers whose fields the coordinator converts or checks itself. They are jobs, log
+// frames, queries of logs, reports of ranks and slots, and store operations. A worker may lie in
+// all of them. Accepted messages keep within the limits.
 //
 // The first byte chooses the message; the rest is its encoding.
 

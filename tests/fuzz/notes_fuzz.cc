@@ -1,6 +1,6 @@
-// Texts and records that the processes of one job leave for each other: store files, presence while
-// NCCL hangs, NCCL's own reports, and cached choices of kernels. Damage is an error or is left out;
-// it never becomes a value that nobody wrote.
+// Texts and records that the processes of one job leave for each other. They are store files,
+// presence while NCCL hangs, NCCL's own reports, and cached choices of kernels. Damage is an error
+// or is left out. It never becomes a value that nobody wrote.
 //
 // The first byte chooses the parser.
 

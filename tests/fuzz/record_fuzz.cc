@@ -1,6 +1,6 @@
 // The journal's records and snapshots, as damage or a later release would leave them behind a right
-// checksum. Loading ends with an error or a value, and a value is what it is saved as: loading what
-// was saved gives the same bytes again.
+// checksum. Loading ends with an error or a value. Saving that value, and loading it again, gives
+// the same bytes.
 //
 // The first byte chooses: a record, or the pieces of a snapshot, each behind its length in two
 // bytes.

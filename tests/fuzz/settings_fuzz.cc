@@ -1,5 +1,5 @@
-// Texts of administrators and drivers: limits of users and queues, addresses to listen on, ranks
-// and times on dpctl's command line, the tables of nvidia-smi and of the process that asks NVML.
+// Texts of administrators and drivers. They are limits of users and queues, addresses to listen on,
+// ranks and times on dpctl's command line, and tables of nvidia-smi and NVML.
 //
 // The first byte chooses the parser.
 
