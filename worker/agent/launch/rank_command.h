@@ -33,9 +33,9 @@ struct RankHost {
 
 // The program, environment (docs/worker.md and docs/command-jobs.md list it) and files of a rank.
 // The job's own variables come last but cannot replace DP_* variables, and its secrets behind them.
-// `store` is where the ranks of a command job meet. Errors: Unimplemented the job has no program
-// that this daemon knows; FailedPrecondition the assignment lacks a secret of the job.
-// `run_as`: the rank's user, whose home and names replace the daemon's; none: the daemon's.
+// `store` is where the ranks of a command job meet. `run_as`: the rank's user, whose home and names
+// replace the daemon's; none: the daemon's. Errors: Unimplemented the job has no program that this
+// daemon knows; FailedPrecondition the assignment lacks a secret of the job.
 absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
                                        const StoreEndpoint& store, const LogSpool& spool,
                                        const std::optional<Account>& run_as = std::nullopt);

@@ -22,7 +22,7 @@ struct RankCommand {
   std::optional<Account> run_as = {};  // the rank's user; none: the daemon's
   int64_t memory_bytes = 0;            // limit for all its processes together; 0: no limit
   bool new_privileges = false;         // whether setuid programs give it their privileges
-  bool no_core = false;  // the environment has secrets: the kernel writes no core dump
+  bool no_core = false;                // it has secrets: the kernel writes no core dump
 };
 
 // The fate of a rank's processes, in this order: started or not started; exited; gone. A rank that
