@@ -180,7 +180,8 @@ class ReplaceTheAuthorityTest(Guide):
         return cluster.dir / "new-ca.crt", cluster.dir / "new-ca.key"
 
     def test_a_running_job_goes_on_and_the_old_authority_counts_no_more_at_the_end(self):
-        with Cluster() as cluster:
+        # The lease outlasts the ten seconds that the page waits for.
+        with Cluster(lease="60s") as cluster:
             identity = cluster.dir / "coordinator/identity"
             daemon = cluster.worker(name="node1")
             ann = Laptop(cluster, "ann")
