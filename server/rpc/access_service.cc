@@ -61,6 +61,13 @@ absl::Time MadeAt(const Identity& identity, const View& view) {
   return std::max(absl::Now(), earliest + security::CertificateAuthority::kClockSkew);
 }
 
+// A rank's is its place: the role says that it is a rank.
+std::string NameOfCaller(const Caller& caller) {
+  if (caller.kind != Caller::Kind::kRank) return caller.identity.name;
+  const RankKey& key = caller.rank.rank;
+  return absl::StrCat(key.rank, " of job ", key.job.ToString());
+}
+
 // Serves proto/dp/v1/access.proto through the driver. Thread-safe.
 class AccessService final : public v1::Access::CallbackService {
  public:
@@ -104,8 +111,7 @@ class AccessService final : public v1::Access::CallbackService {
       const Caller& caller = admission.caller();
       SetHeader(view, response);
       response->set_role(admission.role(view));
-      response->set_name(caller.kind == Caller::Kind::kRank ? ToString(caller)
-                                                            : caller.identity.name);
+      response->set_name(NameOfCaller(caller));
       if (caller.expires_at < absl::InfiniteFuture()) {
         *response->mutable_expires_at() = ToProto(caller.expires_at);
       }

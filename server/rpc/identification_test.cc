@@ -109,7 +109,7 @@ TEST_F(IdentificationTest, ACoordinatorsCertificateIsNoCallers) {
 
 TEST_F(IdentificationTest, ARankIsKnownByItsToken) {
   const security::RankClaims rank = RankOfAJob();
-  EXPECT_EQ(WhoIs(WithToken(rank)), "rank rank 0 of job 1");
+  EXPECT_EQ(WhoIs(WithToken(rank)), "rank 0 of job 1");
   EXPECT_TRUE(As(WithToken(rank))->Join(1, 0).ok());
 }
 
