@@ -215,6 +215,7 @@ void Agent::Do(const Forget& forget) {
   // The slot is free, or the lease was lost; the rank's output is sent all the same.
   const bool shipped = observed_.Find(forget.key)->logs_shipped;
   observed_.Forgotten(forget.key);
+  WantAssigned();  // a rank of another job may take its place, once its account is known
   if (shipped) left_overs_.Drop(forget.key);
   if (!shipped) left_overs_.Add(forget.key);
   const auto& [job, generation, rank] = forget.key;

@@ -78,6 +78,24 @@ TEST_F(RankAccountTest, ARankThatIsStoppedDuringTheLookUpIsDeclined) {
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
 }
 
+// As after a coordinator was set up anew.
+TEST_F(RankAccountTest, ARankThatTakesThePlaceOfAnotherJobsWaitsForItsOwnAccount) {
+  rank_.mutable_submitted_at()->set_seconds(100);
+  Assign();
+  EXPECT_EQ(NextAsked(), "ann");
+  mailbox_.Tell(AccountFound{"ann", ann_});
+  EXPECT_EQ(runner_.NextOrder(), "start 0");
+  runner_.Tell(0, ProcessStarted{100});
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 started");
+  rank_.set_owner("bob");
+  rank_.mutable_submitted_at()->set_seconds(200);
+  coordinator_.Assign({rank_});
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+  EXPECT_EQ(NextAsked(), "bob");
+  mailbox_.Tell(AccountFound{"bob", ann_});
+  EXPECT_EQ(runner_.NextOrder(), "start 0");
+}
+
 TEST_F(RankAccountTest, ADaemonThatShutsDownDoesNotWaitForALookUp) {
   Assign();
   EXPECT_EQ(NextAsked(), "ann");
