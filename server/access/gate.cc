@@ -44,8 +44,16 @@ absl::StatusOr<Caller> HolderOf(const std::string& pem) {
 // Without the port: all callers at that address.
 std::string HostOf(const Caller& caller) { return caller.peer.substr(0, caller.peer.rfind(':')); }
 
-double PerSecond(const CallLimits& limits, const Caller& caller, bool identified) {
-  if (!identified || caller.kind == Caller::Kind::kStranger) return limits.of_strangers();
+// The name under which the calls of a known caller count. Names cannot be mistaken for each other:
+// each begins with what it is. Operations of ranks on their stores are calls of their daemon. They
+// cannot cost it the lease, because its heartbeats count apart.
+std::string CountedAs(const Caller& caller, Rpc rpc) {
+  if (caller.is_person()) return absl::StrCat("person ", caller.identity.name);
+  return absl::StrCat(rpc == Rpc::kWorkersHeartbeat ? "heartbeats of " : "", ToString(caller));
+}
+
+double PerSecond(const CallLimits& limits, const Caller& caller, bool known) {
+  if (!known) return limits.of_strangers();
   const bool worker = caller.kind == Caller::Kind::kCertificate && !caller.is_person();
   return worker ? limits.of_worker() : limits.of_caller;
 }
@@ -70,8 +78,10 @@ Admission Gate::Admit(grpc::CallbackServerContext& context, Rpc rpc, AccessObjec
 absl::Status Gate::Count(grpc::CallbackServerContext& context, Rpc rpc, const Caller& caller,
                          bool identified) {
   if (caller.kind == Caller::Kind::kInsecure) return absl::OkStatus();
-  const double per_second = PerSecond(options_.calls, caller, identified);
-  const absl::Duration wait = Take(caller, identified, per_second);
+  const bool known = identified && caller.kind != Caller::Kind::kStranger;
+  const double per_second = PerSecond(options_.calls, caller, known);
+  const absl::Duration wait =
+      Take(known, known ? CountedAs(caller, rpc) : HostOf(caller), per_second);
   if (wait == absl::ZeroDuration()) return absl::OkStatus();
   const int64_t wait_ms = absl::ToInt64Milliseconds(wait) + 1;
   context.AddTrailingMetadata(kRetryAfterMetadata, absl::StrCat(wait_ms));
@@ -82,13 +92,7 @@ absl::Status Gate::Count(grpc::CallbackServerContext& context, Rpc rpc, const Ca
   return absl::ResourceExhaustedError(absl::StrCat(why, "; try again in ", wait_ms, "ms"));
 }
 
-// Names of callers who have proven them cannot be mistaken for each other: each begins with its
-// role, or with "rank".
-absl::Duration Gate::Take(const Caller& caller, bool identified, double per_second) {
-  const bool known = identified && caller.kind != Caller::Kind::kStranger;
-  const std::string name = !known               ? HostOf(caller)
-                           : caller.is_person() ? absl::StrCat("person ", caller.identity.name)
-                                                : ToString(caller);
+absl::Duration Gate::Take(bool known, const std::string& name, double per_second) {
   MutexLock lock(mu_);
   return (known ? rates_ : rates_of_strangers_).Take(name, per_second, clock_.Now());
 }

@@ -26,7 +26,7 @@ std::string CertificateOf(const grpc::CallbackServerContext& context);
 // and no rate.
 struct CallLimits {
   double of_caller = 1'000;  // of a person, and of a rank
-  // A worker calls for all of its ranks.
+  // A worker calls for all of its ranks. Its heartbeats have as many of their own.
   double of_worker() const { return of_caller * 10; }
   // All callers at one address that prove nothing: those who join, and those who are rejected.
   double of_strangers() const { return of_caller / 10; }
@@ -72,7 +72,8 @@ class Gate {
   // then says when to retry.
   absl::Status Count(grpc::CallbackServerContext& context, Rpc rpc, const Caller& caller,
                      bool identified) DP_EXCLUDES(mu_);
-  absl::Duration Take(const Caller& caller, bool identified, double per_second) DP_EXCLUDES(mu_);
+  // `known`: the name is that of a caller; else it is a host's.
+  absl::Duration Take(bool known, const std::string& name, double per_second) DP_EXCLUDES(mu_);
 
   Driver& driver_;
   const Options options_;

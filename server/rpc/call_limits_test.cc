@@ -71,6 +71,17 @@ TEST_F(CallRatesTest, APersonHasOneRateInAllRolesAndOnAllConnections) {
 TEST_F(CallRatesTest, AWorkerMayMakeTenTimesAsManyCalls) {
   const auto worker = As({Role::kWorker, "w"});
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(WhoAmI(*worker).ok()) << i;
+  EXPECT_THAT(Flood(*worker).error_message(), HasSubstr("worker w makes more than 10 calls"));
+}
+
+TEST_F(CallRatesTest, WhateverAWorkerCallsItsHeartbeatsAreHeard) {
+  const auto worker = As({Role::kWorker, "w"});
+  v1::HeartbeatRequest beat;
+  beat.set_worker_id(worker->Register("w", 1)->worker_id());
+  beat.set_incarnation(1);
+  EXPECT_EQ(Flood(*worker).error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  const auto heard = worker->Call(worker->workers(), &v1::Workers::Stub::Heartbeat, beat);
+  EXPECT_TRUE(heard.ok()) << heard.status.error_message();
 }
 
 TEST_F(CallRatesTest, ARankHasARateOfItsOwn) {
