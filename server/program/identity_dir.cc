@@ -64,11 +64,12 @@ absl::Status CheckAuthorities(const std::string& path, const std::string& pem) {
 // A line for each file of the directory, which changes with the file.
 std::string FilesIn(const std::string& dir) {
   std::set<std::string> lines;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
-    const auto changed = std::filesystem::last_write_time(entry, error);
-    lines.insert(absl::StrCat("# ", absl::CHexEscape(entry.path().filename().string()), " ",
-                              std::filesystem::file_size(entry, error), " ",
+  std::error_code error, gone;
+  for (std::filesystem::directory_iterator at(dir, error), last; !error && at != last;
+       at.increment(error)) {
+    const auto changed = std::filesystem::last_write_time(*at, gone);
+    lines.insert(absl::StrCat("# ", absl::CHexEscape(at->path().filename().string()), " ",
+                              std::filesystem::file_size(*at, gone), " ",
                               changed.time_since_epoch().count(), "\n"));
   }
   return absl::StrJoin(lines, "");

@@ -177,10 +177,14 @@ absl::Status LogSpool::GiveTo(const Account& account) const {
   DP_RETURN_IF_ERROR(MakeFile(error_file(), ""));
   std::vector<std::string> files{error_file()};
   for (const v1::LogStream stream : kLogStreams) files.push_back(path(stream));
-  if (std::error_code absent; fs::exists(credential_dir(), absent)) {
+  if (std::error_code error; fs::exists(credential_dir(), error)) {
     DP_RETURN_IF_ERROR(MakePassable(credential_dir()));
-    for (const auto& file : fs::directory_iterator(credential_dir(), absent)) {
-      files.push_back(file.path());
+    for (fs::directory_iterator at(credential_dir(), error), last; !error && at != last;
+         at.increment(error)) {
+      files.push_back(at->path());
+    }
+    if (error) {
+      return absl::InternalError(absl::StrCat("spool ", credential_dir(), ": ", error.message()));
     }
   }
   for (const std::string& file : files) DP_RETURN_IF_ERROR(GiveFile(file, account));
