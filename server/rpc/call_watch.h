@@ -21,8 +21,7 @@ namespace dp::server {
 // (ParkCall), and are not watched. gRPC reports each call to an interceptor of the server.
 //
 // It has a thread of its own, which sleeps until a call may be overdue. It logs the first of such
-// calls. Thread-safe. It must
-// outlive the server.
+// calls. Thread-safe. It must outlive the server.
 class CallWatch {
  public:
   explicit CallWatch(const OpenCalls::Limits& limits);

@@ -1,6 +1,5 @@
 // Files of the kernel and of the daemon's own state directory: cgroups and mounts, counts of
-// out-of-memory kills, exit records. A file that was cut short or changed
-// is no record.
+// out-of-memory kills, exit records. A file that was cut short or changed is no record.
 //
 // The first byte chooses the parser.
 

@@ -56,14 +56,13 @@ std::map<pid_t, Stat> AllProcesses() {
   return all;
 }
 
-// Appends the numbers in /proc/PID/task/TID/children; false if there is no such file.
-bool AppendChildren(const char* path, std::vector<pid_t>* children) {
+// Appends the numbers in /proc/PID/task/TID/children. A thread that has ended has no such file.
+void AppendChildren(const char* path, std::vector<pid_t>* children) {
   std::FILE* const file = std::fopen(path, "re");
-  if (file == nullptr) return false;
+  if (file == nullptr) return;
   pid_t child = 0;
   while (std::fscanf(file, "%d", &child) == 1) children->push_back(child);
   std::fclose(file);
-  return true;
 }
 
 // The children of all threads of a process. A process that has ended has none.
@@ -76,7 +75,7 @@ void AppendChildrenOf(pid_t pid, std::vector<pid_t>* children) {
     const pid_t thread = std::atoi(entry->d_name);
     if (thread <= 0) continue;
     std::snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, thread);
-    (void)AppendChildren(path, children);  // the thread may have ended
+    AppendChildren(path, children);
   }
   closedir(threads);
 }

@@ -11,8 +11,7 @@
 //    rank_stub write BYTES      writes so many to standard output, without a newline
 //    rank_stub env NAME...      prints the values
 //    rank_stub inherited        prints its open descriptors, their soft limit, the hard limit of
-//    core
-//                               dumps, and the signals that it blocks and ignores
+//                               core dumps, and the signals that it blocks and ignores
 //    rank_stub escape DIRECTORY FIFO
 //                               moves to the cgroup, then is like wait, but ignores SIGTERM
 //    rank_stub                  takes mode and argument from STUB_MODE and STUB_ARGUMENT
