@@ -17,6 +17,7 @@
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
+#include "server/convert/convert_call.h"
 #include "server/rpc/services.h"
 
 namespace dp::server {
@@ -40,6 +41,9 @@ constexpr int kMetadataBytesMax = 8 << 10;
 // From the first byte of a connection until its client has spoken TLS and HTTP/2. gRPC allows 120 s
 // otherwise, for which a silent client would hold a descriptor.
 constexpr int kHandshakeMs = 10'000;
+
+// A call that waits as long as it may still has time for its answer.
+static_assert(OpenCalls::Limits().lasts > kWaitMax);
 
 // A client that sends pings faster than it may is disconnected after so many.
 constexpr int kPingStrikes = 2;
