@@ -1,5 +1,5 @@
 // dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] [--user=UID:GID:GROUPS]
-//          [--directory=PATH] [--no-core] PROGRAM [ARGUMENT...]
+//          [--directory=PATH] [--new-privileges] [--no-core] -- PROGRAM [ARGUMENT...]
 //
 // Stands between a daemon and one rank. The guard is the rank's parent and the subreaper of all its
 // descendants, so no process of the rank escapes it, whatever its session. The guard kills the tree
@@ -151,8 +151,16 @@ class Guard {
     if (!task_.directory.empty() && chdir(task_.directory.c_str()) != 0) {
       return GuardNews::What::kNotInDir;
     }
+    TakeVariables();
     execvp(task_.command[0], task_.command);
     return GuardNews::What::kNotStarted;
+  }
+
+  // A daemon of an earlier release leaves the bit out.
+  static void TakeVariables() {
+    for (char** each = environ; *each != nullptr; ++each) {
+      **each = static_cast<char>(**each & ~kGuardVariableBit);
+    }
   }
 
   // Groups first, because only root may change them.
@@ -326,6 +334,8 @@ Task TaskFrom(char** arguments) {
       break;
     }
   }
+  // A daemon of an earlier release leaves it out.
+  if (*arguments != nullptr && std::strcmp(*arguments, kGuardOptionsEnd) == 0) ++arguments;
   task.command = arguments;
   return task;
 }
@@ -345,7 +355,7 @@ int main(int, char** argv) {
   if (help || task.command == nullptr || *task.command == nullptr) {
     std::fprintf(help ? stdout : stderr,
                  "usage: dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] "
-                 "[--user=UID:GID:GROUPS] [--directory=PATH] [--new-privileges] [--no-core] "
+                 "[--user=UID:GID:GROUPS] [--directory=PATH] [--new-privileges] [--no-core] -- "
                  "PROGRAM [ARGUMENT...]; started by dp-worker\n");
     return help ? 0 : 2;
   }

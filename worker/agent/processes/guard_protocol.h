@@ -28,6 +28,13 @@ inline constexpr char kGuardDirectory[] = "--directory=";
 inline constexpr char kGuardNewPrivileges[] = "--new-privileges";
 // The rank has secrets in its environment: the kernel writes no core dump of it.
 inline constexpr char kGuardNoCore[] = "--no-core";
+// Ends the options. The rank's program and arguments follow, which may look like options.
+inline constexpr char kGuardOptionsEnd[] = "--";
+
+// A job chooses variables of its ranks, and the guard may be root. The daemon therefore sets this
+// bit in the first byte of each variable, and the guard clears it for the rank. The guard's loader
+// and libraries know no such names, and do not obey LD_PRELOAD and the like.
+inline constexpr unsigned char kGuardVariableBit = 0x80;
 
 enum class GuardOrder : int32_t {
   kTerminate = 1,  // SIGTERM to the rank

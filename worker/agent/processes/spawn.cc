@@ -76,6 +76,14 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
+// The rank's variables, as its guard takes them.
+std::vector<std::string> ForGuard(std::vector<std::string> environment) {
+  for (std::string& each : environment) {
+    if (!each.empty()) each[0] = static_cast<char>(each[0] | kGuardVariableBit);
+  }
+  return environment;
+}
+
 // The guard's argument.
 std::string UserArgument(const Account& account) {
   return absl::StrCat(kGuardUser, account.uid, ":", account.gid, ":",
@@ -101,11 +109,13 @@ absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path,
   if (!command.working_dir.empty()) argv.push_back(kGuardDirectory + command.working_dir);
   if (command.new_privileges) argv.emplace_back(kGuardNewPrivileges);
   if (command.no_core) argv.emplace_back(kGuardNoCore);
+  argv.emplace_back(kGuardOptionsEnd);
   argv.insert(argv.end(), command.argv.begin(), command.argv.end());
+  const std::vector<std::string> environment = ForGuard(command.environment);
   const int error =
       posix_spawn(&guard.pid, guard_path.c_str(),
                   FileActions(command, theirs.get(), confinement.guard_lock).get(),
-                  Attributes().get(), Pointers(argv).data(), Pointers(command.environment).data());
+                  Attributes().get(), Pointers(argv).data(), Pointers(environment).data());
   if (error == 0) return guard;
   const std::string message =
       absl::StrCat("cannot start ", guard_path, " for ", command.argv.front(), " writing to ",

@@ -10,6 +10,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -39,7 +40,7 @@ class SpawnTest : public testing::Test {
     arguments.insert(arguments.begin(), program_);
     auto spawned = SpawnGuard(DP_GUARD, confinement,
                               {.argv = std::move(arguments),
-                               .environment = {},
+                               .environment = environment_,
                                .stdout_path = directory_.path() + "/out",
                                .stderr_path = directory_.path() + "/err",
                                .working_dir = working_dir_,
@@ -56,10 +57,10 @@ class SpawnTest : public testing::Test {
     return news;
   }
   // The rank's output, once its guard has exited.
-  std::string Output() {
+  std::string Output(const std::string& stream = "/out") {
     while (Next().what != GuardNews::What{}) {
     }
-    std::ifstream file(directory_.path() + "/out");
+    std::ifstream file(directory_.path() + stream);
     return (std::stringstream() << file.rdbuf()).str();
   }
 
@@ -67,9 +68,32 @@ class SpawnTest : public testing::Test {
   Fifo fifo_{directory_.path() + "/fifo"};
   std::string program_ = DP_RANK_STUB;
   std::string working_dir_;
+  std::vector<std::string> environment_;
   std::optional<Account> run_as_;
   SpawnedGuard guard_;
 };
+
+// The guard may be root, and the words are the job's.
+TEST_F(SpawnTest, WordsOfARankAreNoOptionsOfItsGuard) {
+  for (const char* word : {"--directory=/no/such", "--user=0:0:0", "--exit-file=/no/such", "--"}) {
+    program_ = word;
+    ASSERT_TRUE(Spawn({DP_RANK_STUB, "exit", "0"}).ok());
+    const GuardNews news = Next();
+    EXPECT_EQ(news.what, GuardNews::What::kNotStarted) << word;
+    EXPECT_EQ(news.number, ENOENT) << word;
+    waitpid(std::exchange(guard_.pid, 0), nullptr, 0);
+  }
+}
+
+// Each loader that is told of a library that is not there says so.
+TEST_F(SpawnTest, VariablesOfARankAreNoneOfItsGuard) {
+  environment_ = {"LD_PRELOAD=/no/such.so", "A=b"};
+  ASSERT_TRUE(Spawn({"env", "LD_PRELOAD", "A"}).ok());
+  EXPECT_EQ(Output(), "LD_PRELOAD=/no/such.so\nA=b\n");
+  const std::string said = Output("/err");
+  EXPECT_THAT(said, HasSubstr("/no/such.so"));
+  EXPECT_EQ(said.find("/no/such.so"), said.rfind("/no/such.so")) << said;
+}
 
 TEST_F(SpawnTest, ARankInheritsNoDescriptorButItsStandardStreams) {
   const FileDescriptor leaked(open("/dev/null", O_RDONLY));  // without O_CLOEXEC, as libraries do

@@ -1,15 +1,15 @@
-// dying_guard DESCRIPTORS FIFO
+// dying_guard DESCRIPTORS -- FIFO
 //
 // Stands for a guard that is killed after its rank has exited and before the rank's other processes
 // have. It reports that the rank was started and exited with 0, and dies of SIGKILL at the next
 // order. The leftover process is in a session of its own, holds FIFO open, and has written its pid
 // to it.
 //
-// dying_guard DESCRIPTORS FIFO unread
+// dying_guard DESCRIPTORS -- FIFO unread
 //
 // Stands for a guard whose rank exits with 33 while an order waits that the guard does not read.
 //
-// dying_guard DESCRIPTORS FIFO unconfined
+// dying_guard DESCRIPTORS -- FIFO unconfined
 //
 // Stands for a guard that cannot move its rank to its cgroup.
 
@@ -54,13 +54,13 @@ void Tell(GuardNews::What what, int number) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 4 && std::strcmp(argv[3], "unconfined") == 0) {
+  if (argc == 5 && std::strcmp(argv[4], "unconfined") == 0) {
     Tell(GuardNews::What::kNotConfined, EACCES);
     return 0;
   }
-  if (argc == 4) ExitBesideAnOrder();
-  if (argc != 3) return 2;
-  if (fork() == 0) BeLeftBehind(argv[2]);
+  if (argc == 5) ExitBesideAnOrder();
+  if (argc != 4) return 2;
+  if (fork() == 0) BeLeftBehind(argv[3]);
   Tell(GuardNews::What::kStarted, getpid());
   Tell(GuardNews::What::kExited, 0);
   char order = 0;
