@@ -29,11 +29,6 @@ constexpr unsigned char kTlsHandshake = 22;
 constexpr absl::Duration kRestWithoutDescriptors = absl::Milliseconds(100);
 constexpr absl::Duration kLookEvery = absl::Seconds(1);
 
-std::string HostOf(const sockaddr_storage& address) {
-  const std::string end = SocketEnd(address);
-  return end.substr(0, end.rfind(':'));
-}
-
 }  // namespace
 
 ConnectionListener::ConnectionListener(FileDescriptor listener, const Acceptors& acceptors,
@@ -99,7 +94,7 @@ void ConnectionListener::AcceptAll() {
       if (errno == ECONNABORTED || errno == EINTR) continue;
       return;
     }
-    Add(std::move(socket), HostOf(address));
+    Add(std::move(socket), SocketHost(address));
   }
 }
 
