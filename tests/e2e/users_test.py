@@ -192,6 +192,11 @@ class IsolationTest(UsersCase):
         for path in theirs:
             path.read_bytes()
 
+    def test_a_job_gives_its_guard_no_options(self):
+        self.daemon()
+        told = self.reason_of(self.ann, job_of("--user=0:0:0", "/usr/bin/id", "-u"))
+        self.assertIn("cannot run --user=0:0:0 as ann: ", told)
+
     def test_a_rank_can_use_its_own_files(self):
         self.daemon()
         script = ("echo again > /dev/stdout; echo '{}' > $DP_METRICS_FILE; cat $DP_CREDENTIALS/token "
