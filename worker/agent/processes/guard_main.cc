@@ -13,12 +13,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/keyctl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -167,8 +169,10 @@ class Guard {
   bool BecomeUser() {
     if (!task_.user) return true;
     const auto& [uid, gid, groups] = *task_.user;
+    // The daemon's keys (keyrings(7)) would be the rank's, too. A kernel without keys has none.
+    (void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr);
     return setgroups(groups.size(), groups.data()) == 0 && setresgid(gid, gid, gid) == 0 &&
-           setresuid(uid, uid, uid) == 0;
+           setresuid(uid, uid, uid) == 0 && getgid() == gid && getuid() == uid;  // -1 sets nothing
   }
 
   void LimitDescriptors() {

@@ -1,10 +1,12 @@
 #include "worker/agent/processes/spawn.h"
 
 #include <fcntl.h>
+#include <linux/keyctl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -211,6 +213,27 @@ TEST_F(SpawnAsUserTest, ARankHasTheUserAndTheGroupsOfItsAccountAlone) {
     EXPECT_THAT(output, HasSubstr(std::string(set) + ":\t0000000000000000\n"));
   }
   EXPECT_THAT(output, HasSubstr("NoNewPrivs:\t1\n"));
+}
+
+TEST_F(SpawnAsUserTest, AJobCannotChooseItsUser) {
+  program_ = std::string(kGuardUser) + "0:0:";
+  ASSERT_TRUE(Spawn({"/bin/true"}).ok());
+  EXPECT_EQ(Next().what, GuardNews::What::kNotStarted);
+}
+
+TEST_F(SpawnAsUserTest, ARankHasNoKeyOfTheDaemon) {
+  constexpr char kKey[] = "a-key-of-the-daemon";
+  const auto key = static_cast<int>(
+      syscall(SYS_add_key, "user", kKey, "value", size_t{5}, KEY_SPEC_SESSION_KEYRING));
+  std::ifstream keys("/proc/keys");
+  if (key < 0 || (std::stringstream() << keys.rdbuf()).str().find(kKey) == std::string::npos) {
+    GTEST_SKIP() << "needs a kernel that keeps keys";
+  }
+  ASSERT_TRUE(Spawn({"-c", "cat /proc/keys; echo read"}).ok());
+  const std::string output = Output();
+  EXPECT_THAT(output, HasSubstr("read\n"));
+  EXPECT_THAT(output, testing::Not(HasSubstr(kKey)));
+  syscall(SYS_keyctl, KEYCTL_UNLINK, key, KEY_SPEC_SESSION_KEYRING);
 }
 
 TEST_F(SpawnAsUserTest, TheWorkingDirectoryIsEnteredAsTheUser) {
