@@ -165,6 +165,33 @@ class PolicyTest(UsersCase):
         self.assertEqual(json.loads(lines[1]), [f"signal {daemon.pid}"])
 
 
+class ChoiceOfUserTest(UsersCase):
+    """What a job says is data to the guard, which is root until the rank has its user."""
+
+    def test_a_job_cannot_choose_its_user_by_its_command(self):
+        self.daemon()
+        told = self.reason_of(self.ann, job_of("--user=0:0:", "/bin/sh", "-c", "id -u"))
+        self.assertIn("cannot run --user=0:0: as ann", told)
+
+    def test_no_library_of_a_job_is_loaded_as_root(self):
+        self.daemon()
+        job = job_of("/bin/sh", "-c", "echo $LD_DEBUG_OUTPUT")
+        traces = self.cluster.dir / "traces"
+        traces.mkdir(mode=0o777)
+        traces.chmod(0o777)
+        job["env"] = {"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(traces / "trace")}
+        self.assertEqual(self.output_of(self.ann, job), [str(traces / "trace")])
+        owners = {each.stat().st_uid for each in traces.iterdir()}
+        self.assertEqual(owners, {ANN})
+
+    def test_no_user_of_the_host_reads_the_join_token_in_the_command_line(self):
+        token = self.cluster.dpctl("token", "-o", "name", check=0).stdout.strip()
+        daemon = self.daemon("--join", token)
+        line = pathlib.Path(f"/proc/{daemon.pid}/cmdline").read_bytes()
+        self.assertIn(b"--join", line)
+        self.assertNotIn(token.encode(), line)
+
+
 class IsolationTest(UsersCase):
     def setUp(self):
         super().setUp()
@@ -191,11 +218,6 @@ class IsolationTest(UsersCase):
         # The attempts are no fault of the test: root may do all of this.
         for path in theirs:
             path.read_bytes()
-
-    def test_a_job_gives_its_guard_no_options(self):
-        self.daemon()
-        told = self.reason_of(self.ann, job_of("--user=0:0:0", "/usr/bin/id", "-u"))
-        self.assertIn("cannot run --user=0:0:0 as ann: ", told)
 
     def test_a_rank_can_use_its_own_files(self):
         self.daemon()

@@ -288,6 +288,7 @@ int Main(int argc, char** argv) {
   flags.cgroup = OwnCgroupPaths()[kCgroup2];
   if (const auto exit_code = ReadCommandLine(argc, argv, &flags)) return *exit_code;
   ForgetVariable("DP_JOIN_TOKEN");
+  ForgetArgument(argv + 1, flags.join);
   if (!flags.list_nvml.empty()) return ListNvml(flags.list_nvml);
   if (flags.list_gpus) return ListGpus();
   const absl::StatusOr<RunAs> run_as = RunAsFrom(flags.run_as, flags.allow_root, geteuid());

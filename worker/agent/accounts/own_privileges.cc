@@ -76,6 +76,13 @@ void ForgetVariable(const char* name) {
   unsetenv(name);
 }
 
+void ForgetArgument(char** arguments, const std::string& value) {
+  if (value.empty()) return;
+  for (; *arguments != nullptr; ++arguments) {
+    if (char* found = std::strstr(*arguments, value.c_str())) std::memset(found, '*', value.size());
+  }
+}
+
 absl::Status KeepNeededCapabilities() {
   Capabilities capabilities;
   if (!capabilities.Read()) {

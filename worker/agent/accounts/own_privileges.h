@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 
 // The rights and secrets that a daemon gives up at its start, so that ranks can neither read nor
@@ -14,6 +16,10 @@ void HideFromRanks();
 
 // Removes the variable from the environment, and its value from the memory that /proc shows.
 void ForgetVariable(const char* name);
+
+// Replaces the value by stars in the command line, which /proc shows to all users of the host.
+// `arguments` is that of main().
+void ForgetArgument(char** arguments, const std::string& value);
 
 // Keeps the capabilities of a daemon that runs ranks as other users; docs/worker.md lists them.
 // Drops all others for good, also for the programs that this process starts. Errors:
