@@ -29,6 +29,14 @@ namespace fs = std::filesystem;
 constexpr char kLockName[] = "/lock";
 constexpr char kFreshName[] = "worker-";
 
+// Anybody may make a directory below /tmp, or a link, and could exchange what a daemon keeps in it.
+bool IsOurs(const fs::path& path) {
+  struct stat name {
+  }, found{};
+  return lstat(path.c_str(), &name) == 0 && stat(path.c_str(), &found) == 0 &&
+         S_ISDIR(found.st_mode) && name.st_uid == geteuid() && found.st_uid == geteuid();
+}
+
 absl::Status CannotBeMade(absl::string_view path, absl::string_view reason) {
   return absl::InternalError(absl::StrCat("state directory ", path, ": ", reason,
                                           "; name one that can be written by --state-dir"));
@@ -55,10 +63,13 @@ absl::StatusOr<std::string> MakeFresh() {
   for (const fs::path& parent : Parents()) {
     std::error_code error;
     fs::create_directories(parent, error);
+    const bool others = !error && !IsOurs(parent);
     std::string path = (parent / absl::StrCat(kFreshName, "XXXXXX")).string();
-    if (!error && mkdtemp(path.data()) != nullptr) return path;
+    if (!error && !others && mkdtemp(path.data()) != nullptr) return path;
     absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", parent.string(), ": ",
-                    error ? error.message() : std::strerror(errno));
+                    error    ? error.message()
+                    : others ? "it belongs to another user"
+                             : std::strerror(errno));
   }
   return absl::InternalError(
       absl::StrCat("no place for a state directory: ", reasons, "; give one with --state-dir"));
@@ -84,10 +95,12 @@ FileDescriptor LockOfTheGone(const std::string& path, const std::string& coordin
 
 std::optional<std::pair<std::string, FileDescriptor>> TakeOver(const std::string& coordinator) {
   for (const fs::path& parent : Parents()) {
+    if (!IsOurs(parent)) continue;
     std::error_code error;
     for (fs::directory_iterator at(parent, error), last; !error && at != last;
          at.increment(error)) {
-      if (!absl::StartsWith(at->path().filename().string(), kFreshName)) continue;
+      const bool fresh = absl::StartsWith(at->path().filename().string(), kFreshName);
+      if (!fresh || !IsOurs(at->path())) continue;
       FileDescriptor lock = LockOfTheGone(at->path().string(), coordinator);
       if (lock.valid()) return std::pair(at->path().string(), std::move(lock));
     }

@@ -99,6 +99,24 @@ TEST_F(StateDirTest, ADaemonTakesOverWhatOneOfTheSameCoordinatorHasLeft) {
   EXPECT_NE(third->path(), left);
 }
 
+// Whose owner could put a credential or a spool of their own into it.
+TEST_F(StateDirTest, ADaemonTakesOverNothingOfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give a directory away";
+  const std::string temporary = parent_.path() + "/tmp";
+  const std::string planted = parent_.path() + "/dp/worker-planted";
+  std::filesystem::create_directories(planted);
+  std::filesystem::create_directory(temporary);
+  std::ofstream(planted + "/lock") << kStateCoordinator;
+  setenv("XDG_STATE_HOME", parent_.path().c_str(), 1);
+  setenv("TMPDIR", temporary.c_str(), 1);
+  ASSERT_EQ(chown(planted.c_str(), 12345, 12345), 0);
+  EXPECT_NE(StateDir::Open("", kStateCoordinator)->path(), planted);
+  ASSERT_EQ(chown((parent_.path() + "/dp").c_str(), 12345, 12345), 0);
+  EXPECT_THAT(StateDir::Open("", kStateCoordinator)->path(), HasSubstr(temporary));
+  unsetenv("TMPDIR");
+  unsetenv("XDG_STATE_HOME");
+}
+
 // A killed daemon may leave the third file.
 constexpr const char* kForTheNext[] = {kIncarnationsName, kGuardsName, kNewIncarnationsName};
 
