@@ -50,7 +50,7 @@ const char* Suffix(v1::LogStream stream) {
 
 // The end of a file without secrets; empty if the file cannot be read.
 std::string Tail(const std::string& path, const SecretMask& mask) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat info {};
   if (!file.valid() || fstat(file.get(), &info) != 0) return "";
   const off_t size = std::min<off_t>(info.st_size, kTailBytes);
@@ -209,7 +209,7 @@ SecretMask LogSpool::Mask() const {
 
 absl::Status LogSpool::Append(v1::LogStream stream, const std::string& lines) const {
   const FileDescriptor file(
-      open(path(stream).c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC));
+      open(path(stream).c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   const ssize_t written = file.valid() ? write(file.get(), lines.data(), lines.size()) : -1;
   if (written == std::ssize(lines)) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("spool ", path(stream), ": ",

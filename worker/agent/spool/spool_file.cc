@@ -100,7 +100,8 @@ SpoolFile::Descriptor SpoolFile::Open() {
 }
 
 SpoolFile::Opened SpoolFile::OpenAnew() const {
-  FileDescriptor file(open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  // The rank's user owns the file, and could let others wait for it by a lease (fcntl(2)).
+  FileDescriptor file(open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   Opened opened;
   if (!file.valid() || fstat(file.get(), &opened.info) != 0) {
     opened.error = errno;

@@ -1,8 +1,10 @@
 #include "worker/agent/spool/spool_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -61,6 +63,21 @@ class SpoolFileTest : public testing::Test {
   const std::string path_ = directory_.path() + "/0.out";
   SpoolFile file_{(Write(""), path_), /*left_over=*/false};
 };
+
+// The kernel would let whoever opens the file wait for up to 45 s.
+TEST_F(SpoolFileTest, NobodyWaitsForALeaseOfTheRanksUser) {
+  const std::string leased = directory_.path() + "/1.out";
+  std::ofstream(leased) << "one\n";
+  const auto before = signal(SIGIO, SIG_IGN);
+  FileDescriptor lease(open(leased.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(fcntl(lease.get(), F_SETLEASE, F_WRLCK), 0);
+  SpoolFile file(leased, /*left_over=*/true);
+  EXPECT_FALSE(file.trouble().ok());
+  lease.Close();
+  file.Look(Second(1));
+  EXPECT_EQ(Sent(file), "one\n");
+  signal(SIGIO, before);
+}
 
 TEST_F(SpoolFileTest, WhatIsFoundIsSentFromWhereTheCoordinatorIs) {
   Write("one\ntwo\n");
