@@ -78,7 +78,9 @@ absl::StatusOr<Role> Admission::RoleIn(const View& view) const {
   if (caller_.role_must_be_granted && !access.HasRole(caller_.identity)) {
     return Denied("no role has been granted to it; an administrator can: dpctl grant");
   }
-  return access.RoleOf(caller_.identity, caller_.certified_at);
+  absl::StatusOr<Role> role = access.RoleOf(caller_.identity, caller_.certified_at);
+  if (absl::IsUnauthenticated(role.status()) && caller_.revoked != nullptr) *caller_.revoked = true;
+  return role;
 }
 
 std::string Admission::user(const View& view) const {

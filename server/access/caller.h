@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -26,6 +28,8 @@ struct Caller {
   bool role_must_be_granted = false;
   security::RankClaims rank = {};
   std::string peer = {};  // the address, as gRPC writes it
+  // True once the certificate is revoked, and never counts again; shared by all calls with it.
+  std::shared_ptr<std::atomic<bool>> revoked = {};
 
   bool is_person() const {
     using security::Role;

@@ -25,7 +25,8 @@ absl::StatusOr<Caller> HolderOf(const std::string& pem) {
   DP_ASSIGN_OR_RETURN(const security::Certificate certificate, security::Certificate::FromPem(pem));
   Caller caller{.kind = Caller::Kind::kCertificate,
                 .certified_at = certificate.not_before(),
-                .expires_at = certificate.not_after()};
+                .expires_at = certificate.not_after(),
+                .revoked = std::make_shared<std::atomic<bool>>(false)};
   auto identity = certificate.identity();
   if (identity.ok()) {
     caller.identity = *std::move(identity);
@@ -46,9 +47,14 @@ std::string HostOf(const Caller& caller) { return caller.peer.substr(0, caller.p
 
 // The name under which the calls of a known caller count. Names cannot be mistaken for each other:
 // each begins with what it is. Operations of ranks on their stores are calls of their daemon. They
-// cannot cost it the lease, because its heartbeats count apart.
+// cannot cost it the lease, because its heartbeats count apart. A token of an earlier generation is
+// known too, but counts no more.
 std::string CountedAs(const Caller& caller, Rpc rpc) {
   if (caller.is_person()) return absl::StrCat("person ", caller.identity.name);
+  if (caller.kind == Caller::Kind::kRank) {
+    return absl::StrCat(ToString(caller), " in generation ", caller.rank.rank.generation.value(),
+                        " from ", absl::ToUnixNanos(caller.rank.job_submitted_at));
+  }
   return absl::StrCat(rpc == Rpc::kWorkersHeartbeat ? "heartbeats of " : "", ToString(caller));
 }
 
@@ -69,7 +75,9 @@ Gate::Gate(Driver& driver, Options options) : driver_(driver), options_(std::mov
 Admission Gate::Admit(grpc::CallbackServerContext& context, Rpc rpc, AccessObject object) {
   Caller caller{.peer = context.peer()};
   absl::Status identified = Identify(context, caller);
-  if (absl::Status counted = Count(context, rpc, caller, identified.ok()); !counted.ok()) {
+  // The thief of a certificate must not use up the rate of the person who has a new one.
+  const bool counts = identified.ok() && (caller.revoked == nullptr || !*caller.revoked);
+  if (absl::Status counted = Count(context, rpc, caller, counts); !counted.ok()) {
     identified = std::move(counted);
   }
   return {driver_, refusals_, rpc, std::move(caller), std::move(object), std::move(identified)};

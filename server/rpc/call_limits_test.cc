@@ -95,6 +95,25 @@ TEST_F(CallRatesTest, ARankHasARateOfItsOwn) {
   EXPECT_TRUE(WhoAmI(*rank(1)).ok());
 }
 
+TEST_F(CallRatesTest, TheThiefOfACertificateDoesNotSlowDownWhomItNamed) {
+  const auto thief = As(Revoked({Role::kUser, "ann"}));
+  EXPECT_EQ(WhoAmI(*thief).error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(Flood(*thief).error_message(), HasSubstr("more than 0.1 calls a second"));
+  // A certificate that has not called yet counts as ann's, though the revocation includes it.
+  EXPECT_EQ(WhoAmI(*As({Role::kUser, "ann"})).error_code(), StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(CallRatesTest, ATokenOfAnotherGenerationDoesNotSlowDownTheRank) {
+  EXPECT_TRUE(As({Role::kWorker, "w"})->Register("w", 1).ok());
+  const auto job = As({Role::kUser, "ann"})->Submit(ClusterClient::AJob("job"), "request")->job();
+  const auto rank = [&](uint64_t generation) {
+    return As(
+        WithToken({{JobId(job.id()), Generation(generation), 0}, FromProto(job.submitted_at())}));
+  };
+  Flood(*rank(7));
+  EXPECT_TRUE(WhoAmI(*rank(1)).ok());
+}
+
 // Also those whose credential does not count: they could have many.
 TEST_F(CallRatesTest, CallersThatProveNothingShareTheRateOfTheirAddress) {
   EXPECT_THAT(Flood(*As(Nobody())).error_message(),
