@@ -47,6 +47,13 @@ TEST_F(IdentificationTest, ACertificateSaysWhoCalls) {
   EXPECT_EQ(WhoIs(CredentialsOf({Role::kAdmin, "o'neill/x"})), "admin o'neill/x");
 }
 
+TEST_F(IdentificationTest, ARequestIdShowsNoJobOfSomebodyElse) {
+  EXPECT_TRUE(As(kUser)->Submit(ClusterClient::AJob("job"), "request").ok());
+  const auto bob = As({Role::kUser, "bob"})->Submit(ClusterClient::AJob("other"), "request");
+  EXPECT_EQ(bob.status.error_code(), StatusCode::ALREADY_EXISTS);
+  EXPECT_FALSE(bob->has_job());
+}
+
 TEST_F(IdentificationTest, ACertificateThatIsNotTrustedMakesNoConnection) {
   EXPECT_THAT(WhoIs(Expired(kUser)), IsError(StatusCode::UNAVAILABLE));
   EXPECT_THAT(WhoIs(OfAnotherAuthority(kUser)), IsError(StatusCode::UNAVAILABLE));

@@ -96,8 +96,14 @@ class JobsService final : public v1::Jobs::CallbackService {
     if (!sealed.ok()) return Refuse(admission, context, sealed.status());
     submit.secrets = *std::move(sealed);
     return Apply(admission, context, std::move(submit),
-                 [=](const core::Outcome& outcome, const View& view) {
-                   return AnswerJob(admission, std::get<JobId>(outcome.reply), view, response);
+                 [=](const core::Outcome& outcome, const View& view) -> absl::Status {
+                   const JobId id = std::get<JobId>(outcome.reply);
+                   if (admission.Sees(view.coordinator.job(id), view)) {
+                     return AnswerJob(admission, id, view, response);
+                   }
+                   return absl::AlreadyExistsError(
+                       "request_id is that of somebody else's job; draw one at random for each "
+                       "job");
                  });
   }
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
