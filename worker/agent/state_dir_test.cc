@@ -99,7 +99,7 @@ TEST_F(StateDirTest, ADaemonTakesOverWhatOneOfTheSameCoordinatorHasLeft) {
   EXPECT_NE(third->path(), left);
 }
 
-// Whose owner could put a credential or a spool of their own into it.
+// Its owner could put a credential or a spool of their own into it.
 TEST_F(StateDirTest, ADaemonTakesOverNothingOfAnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to give a directory away";
   const std::string temporary = parent_.path() + "/tmp";
