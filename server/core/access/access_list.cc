@@ -76,12 +76,16 @@ absl::Status AccessList::UseToken(const std::string& id, int uses_max, absl::Tim
 
 absl::StatusOr<std::string> AccessList::FreeName(
     const std::string& host, absl::FunctionRef<bool(const std::string&)> taken) const {
-  if (contents_.workers.size() >= kHoldersMax) {
+  if (contents_.workers.size() >= kNamesGivenMax) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(kHoldersMax, " workers were given names; give this one a --name"));
+        absl::StrCat(kNamesGivenMax, " workers were given names; give this one a --name"));
   }
   std::string name = host;
   for (int n = 2; contents_.workers.contains(name) || taken(name); ++n) {
+    if (n > kNamesOfHostMax) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          kNamesOfHostMax, " workers of host ", host, " were given names; give this one a --name"));
+    }
     name = absl::StrCat(host, "-", n);
   }
   return name;

@@ -38,6 +38,11 @@ class AccessList {
  public:
   // People and workers that the list has room for; a certificate of anyone else still counts.
   static constexpr size_t kHoldersMax = 100'000;
+  // Of these, workers that were given names. Whoever has a join token can use this room up, and
+  // must leave some for revocations.
+  static constexpr size_t kNamesGivenMax = 90'000;
+  // Names for workers of one host; each is looked for behind all others.
+  static constexpr int kNamesOfHostMax = 1'000;
   // Tokens in use at a time.
   static constexpr size_t kTokensMax = 10'000;
 

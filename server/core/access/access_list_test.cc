@@ -1,5 +1,6 @@
 #include "server/core/access/access_list.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -60,6 +61,31 @@ TEST_F(AccessListTest, ATokenIsGoodForSoManyUses) {
   EXPECT_EQ(list_.contents().tokens.size(), 2u);
   ASSERT_TRUE(list_.UseToken("b", 1, end + absl::Hours(1), end).ok());
   EXPECT_EQ(list_.contents().tokens.size(), 1u);  // the others have expired
+}
+
+// Whoever has a join token may ask for any number of names.
+class GivenNamesTest : public AccessListTest {
+ protected:
+  // Gives names until there are no more; returns how many.
+  size_t GiveAll(absl::FunctionRef<std::string(size_t)> host) {
+    for (size_t given = 0;; ++given) {
+      const auto name = list_.FreeName(host(given), [](const std::string&) { return false; });
+      if (!name.ok()) return given;
+      list_.NoteName(*name);
+    }
+  }
+};
+
+TEST_F(GivenNamesTest, TheyLeaveRoomForRevocations) {
+  EXPECT_EQ(GiveAll([](size_t given) { return absl::StrCat("host", given); }),
+            AccessList::kNamesGivenMax);
+  EXPECT_TRUE(list_.Revoke({Role::kWorker, "thief"}, kNow).ok());
+}
+
+TEST_F(GivenNamesTest, AHostGetsSoManyAsCanBeSearched) {
+  EXPECT_EQ(GiveAll([](size_t) { return "host"; }),
+            static_cast<size_t>(AccessList::kNamesOfHostMax));
+  EXPECT_TRUE(list_.FreeName("another", [](const std::string&) { return false; }).ok());
 }
 
 }  // namespace
