@@ -93,6 +93,8 @@ class Guard {
     sigaddset(&child, SIGCHLD);
     // Fails if the guard got no lock.
     (void)fcntl(kGuardLockFd, F_SETFD, FD_CLOEXEC);
+    // The daemon has opened the rank's output without waiting for others.
+    for (const int output : {STDOUT_FILENO, STDERR_FILENO}) (void)fcntl(output, F_SETFL, O_APPEND);
     child_ended_ = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     return child_ended_ >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 &&
            fcntl(kGuardSocket, F_SETFD, FD_CLOEXEC) == 0;

@@ -23,7 +23,9 @@ namespace {
 class FileActions {
  public:
   FileActions(const RankCommand& command, int socket, int lock) {
-    constexpr int kAppend = O_WRONLY | O_APPEND | O_CREAT;
+    // The rank's user owns the files, and could let this process wait for one by a lease
+    // (fcntl(2)).
+    constexpr int kAppend = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK;
     DP_CHECK(posix_spawn_file_actions_init(&actions_) == 0);
     DP_CHECK(lock < 0 || lock > kGuardLockFd);  // else the socket could take its place
     posix_spawn_file_actions_adddup2(&actions_, socket, kGuardSocket);

@@ -158,6 +158,23 @@ TEST_F(SpawnTest, ARankBlocksAndIgnoresNoSignalWhateverTheDaemonDoes) {
   signal(SIGPIPE, before);
 }
 
+// The kernel would let whoever opens the file wait for up to 45 s.
+TEST_F(SpawnTest, NobodyWaitsForALeaseOfTheRanksUser) {
+  const auto before = signal(SIGIO, SIG_IGN);
+  const std::string path = directory_.path() + "/out";
+  FileDescriptor lease(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(fcntl(lease.get(), F_SETLEASE, F_WRLCK), 0);
+  EXPECT_FALSE(Spawn({"exit", "0"}).ok());
+  lease.Close();
+  program_ = "/bin/sh";
+  ASSERT_TRUE(Spawn({"-c",
+                     "f=$(grep flags /proc/self/fdinfo/2 | tr -dc 0-7); "
+                     "echo $((0$f & 04000)) $((0$f & 02000))"})
+                  .ok());
+  EXPECT_EQ(Output(), "0 1024\n");  // O_NONBLOCK, O_APPEND
+  signal(SIGIO, before);
+}
+
 TEST_F(SpawnTest, ARankThatCannotJoinItsCgroupIsNotStarted) {
   ASSERT_TRUE(Spawn({"exit", "0"}, {.descriptors = 1024, .cgroups = {"/nowhere"}}).ok());
   const GuardNews news = Next();
