@@ -219,6 +219,17 @@ class IsolationTest(UsersCase):
         for path in theirs:
             path.read_bytes()
 
+    def test_the_daemon_searches_no_directory_for_a_rank_that_its_user_may_not_search(self):
+        self.daemon()
+        closed, open_to_all = self.cluster.dir / "closed", self.cluster.dir / "open"
+        for each, mode in ((closed, 0o700), (open_to_all, 0o755)):
+            each.mkdir(mode)
+            (each / "tool").write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\"; exit 1\n")
+            (each / "tool").chmod(0o755)
+        told = self.reason_of(self.ann, job_of("tool") | {"env": {"PATH": f"{closed}:{open_to_all}"}})
+        self.assertIn("the Python that tool ran has no module torch", told)
+        self.assertNotIn(str(closed), told)
+
     def test_a_rank_can_use_its_own_files(self):
         self.daemon()
         script = ("echo again > /dev/stdout; echo '{}' > $DP_METRICS_FILE; cat $DP_CREDENTIALS/token "

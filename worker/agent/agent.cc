@@ -245,7 +245,10 @@ Reporter::Report Agent::RankReport(const Report& report) const {
   if (!lacks_torch || assigned == assigned_.end()) return made;
   const auto command =
       CommandFor(assigned->second, rank_host_, StoreEndpoint(), SpoolOf(report.key));
-  if (command.ok()) made.lacks_torch = {command->argv.front(), command->environment};
+  if (!command.ok()) return made;
+  made.lacks_torch = {command->argv.front(), command->environment};
+  // The daemon may see more files than the rank, and must not search its path for it.
+  if (options_.run_as.changes_user()) made.lacks_torch->environment.clear();
   return made;
 }
 
