@@ -38,8 +38,8 @@ class AccessList {
  public:
   // People and workers that the list has room for; a certificate of anyone else still counts.
   static constexpr size_t kHoldersMax = 100'000;
-  // Of these, workers that were given names. Whoever has a join token can use this room up, and
-  // must leave some for revocations.
+  // How many of them may be workers with given names. Whoever has a join token can use this room
+  // up, and must leave some for revocations.
   static constexpr size_t kNamesGivenMax = 90'000;
   // Names for workers of one host; each is looked for behind all others.
   static constexpr int kNamesOfHostMax = 1'000;

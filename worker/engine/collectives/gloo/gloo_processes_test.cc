@@ -158,7 +158,7 @@ TEST_P(GlooProcessesTest, AbortAndCloseReturnWhileAPeerIsStopped) {
 }
 
 TEST_P(GlooProcessesTest, ARankStoppedInTheMiddleIsAmongThoseTheDeadlineNames) {
-  World world = Start(3, absl::Seconds(1), [](Group& group, const Process::Line& line) {
+  World world = Start(3, absl::Seconds(5), [](Group& group, const Process::Line& line) {
     ReduceUntilError(group, line, GetParam());
   });
   for (auto& process : world) process->Command();
