@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/program/core_dumps.h"
 #include "base/program/log.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/gpus/gpu_report.h"
@@ -73,7 +72,6 @@ void Agent::On(const AssignmentChanged& message) {
     assigned = rank;
     *assigned.mutable_secrets() = first->secrets();
     assigned.set_no_secrets(first->no_secrets());
-    if (!assigned.secrets().empty()) ForbidCoreDumps();
   }
   WantAssigned();
 }

@@ -18,6 +18,7 @@
 #include "base/labels.h"
 #include "base/limits.h"
 #include "base/no_memory_limit.h"
+#include "base/program/core_dumps.h"
 #include "base/program/descriptor_limit.h"
 #include "base/program/log.h"
 #include "base/program/notify_socket.h"
@@ -293,7 +294,7 @@ int Main(int argc, char** argv) {
   if (flags.list_gpus) return ListGpus();
   const absl::StatusOr<RunAs> run_as = RunAsFrom(flags.run_as, flags.allow_root, geteuid());
   if (!run_as.ok()) return UsageError(run_as.status());
-  HideFromRanks();
+  ForbidCoreDumps();  // ranks of the same user must not read tokens and secrets
   FindGpusHere(&flags);
   if (flags.slots == 0) flags.slots = DefaultSlots(flags.gpus);
   signal(SIGPIPE, SIG_IGN);

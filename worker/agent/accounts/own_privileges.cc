@@ -69,8 +69,6 @@ void LimitBoundingSet() {
 
 }  // namespace
 
-void HideFromRanks() { (void)prctl(PR_SET_DUMPABLE, 0); }  // fails for no reason that is known
-
 void ForgetVariable(const char* name) {
   if (char* value = getenv(name)) explicit_bzero(value, std::strlen(value));
   unsetenv(name);

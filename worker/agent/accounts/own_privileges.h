@@ -9,11 +9,6 @@
 
 namespace dp::worker {
 
-// Processes of the same user, ranks included, can read this process's memory, environment and
-// descriptors no longer, nor trace it. It also leaves no core dumps. Programs that it starts are
-// not affected.
-void HideFromRanks();
-
 // Removes the variable from the environment, and its value from the memory that /proc shows.
 void ForgetVariable(const char* name);
 
