@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/grpc_locks.h"
 #include "base/limits.h"
 #include "base/security/token.h"
 #include "client/grpc_park_stream.h"
@@ -300,6 +301,7 @@ std::shared_ptr<AsyncStoreConnection::ParkStream> Connection::OpenPark() {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Credentials& credentials) {
+  SearchNoDeadlocksInGrpc();
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMsMin);
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);

@@ -66,7 +66,7 @@ class Gate {
   // as far as it is known.
   absl::Status Identify(const grpc::CallbackServerContext& context, Caller& caller)
       DP_EXCLUDES(mu_);
-  absl::Status IdentifyByCertificate(const std::string& pem, Caller& caller) DP_EXCLUDES(mu_);
+  absl::Status IdentifyByCertificate(absl::string_view pem, Caller& caller) DP_EXCLUDES(mu_);
 
   // Counts the call. Errors: ResourceExhausted the caller makes too many; the metadata of the call
   // then says when to retry.

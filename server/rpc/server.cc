@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "base/check.h"
+#include "base/grpc_locks.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "grpcpp/resource_quota.h"
@@ -132,9 +132,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenAddress& addre
                                                       LogThread& logs,
                                                       const ServerOptions& options) {
   DP_ASSIGN_OR_RETURN(FileDescriptor listener, address.Listen("--listen"));
-  // gRPC's locks are absl's. As Debian builds these, they look for deadlocks whenever they are
-  // taken.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  SearchNoDeadlocksInGrpc();
   std::unique_ptr<Server> server(new Server(address, driver, logs, options));
   server->address_.port = PortOf(listener.get());
   const ConnectionListener::Acceptors acceptors = server->Build(options);

@@ -1,7 +1,8 @@
 // Durable puts of one key each over gRPC, in the store of a dp-coordinator's job or in etcd. Only
 // the messages differ; the client code is the same. Prints JSON objects.
 //
-//    put_bench dp|etcd ADDRESS rate OUTSTANDING CONNECTIONS SECONDS [GROUP]
+//    put_bench dp|etcd ADDRESS rate OUTSTANDING CONNECTIONS SECONDS [GROUP [VALUE_BYTES]]
+//    put_bench dp ADDRESS gets OUTSTANDING CONNECTIONS SECONDS [GROUP [VALUE_BYTES]]
 //    put_bench dp|etcd ADDRESS fill KEYS
 //    put_bench dp ADDRESS history JOBS     jobs of two ranks that have ended
 //    put_bench dp|etcd ADDRESS first       a line of input; then puts once and prints the time
@@ -28,6 +29,8 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/mutex.h"
+#include "client/connection.h"
+#include "client/credentials.h"
 #include "etcd_kv.grpc.pb.h"
 #include "server/rpc/testing/cluster_client.h"
 #include "tests/bench/bench_credentials.h"
@@ -37,15 +40,10 @@ namespace {
 
 constexpr size_t kValueBytes = 256;
 constexpr uint64_t kKeys = 10'000;
+// All keys of a run with larger values hold at most so much together.
+constexpr uint64_t kHeldBytesMax = uint64_t{64} << 20;
 constexpr int kFillers = 256;
 constexpr int kFillConnections = 16;
-
-std::shared_ptr<grpc::Channel> Connect(const std::string& address, int number) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt("dp.bench", number);  // else gRPC would share one connection
-  static const client::Credentials credentials = CredentialsFor(address);
-  return grpc::CreateCustomChannel(address, credentials.channel(), arguments);
-}
 
 std::string KeyOf(uint64_t number) { return absl::StrFormat("bench/%08d", number); }
 
@@ -58,32 +56,49 @@ uint64_t BenchJob(const std::string& address) {
   return job->job().id();
 }
 
+// The work of the clients: when they stop, and the next key.
+struct Plan {
+  absl::Time until = absl::InfiniteFuture();
+  uint64_t puts_max = ~uint64_t{0};
+  uint64_t keys = kKeys;
+  int group = 1;  // puts in a request
+  size_t value_bytes = kValueBytes;
+  bool gets = false;  // reads the keys instead
+  std::atomic<uint64_t> put = 0;
+};
+
 class DpPuts {
  public:
   using Request = v1::ExecuteRequest;
   using Response = v1::ExecuteResponse;
   using Stub = v1::Store::Stub;
 
-  DpPuts(const std::string& address, int group)
-      : job_(BenchJob(address)), group_(group), first_client_(absl::ToUnixNanos(absl::Now())) {}
+  DpPuts(const std::string& address, const Plan& plan)
+      : job_(BenchJob(address)), plan_(plan), first_client_(absl::ToUnixNanos(absl::Now())) {}
 
-  static std::unique_ptr<Stub> NewStub(const std::shared_ptr<grpc::Channel>& channel) {
-    return v1::Store::NewStub(channel);
+  // Each has a connection of its own.
+  static std::unique_ptr<Stub> NewStub(const std::string& address) {
+    return v1::Store::NewStub(client::MakeChannel(address, CredentialsFor(address)));
   }
   void Init(uint64_t client, Request* request) const {
     request->set_job(job_);
     request->set_generation(1);
     request->set_client(first_client_ + client);  // runs must not share client ids
-    for (int i = 0; i < group_; ++i) {
-      request->add_operations()->mutable_set()->set_value(std::string(kValueBytes, 'v'));
-      if (group_ > 1) request->add_groups(1);
+    for (int i = 0; i < plan_.group; ++i) {
+      v1::StoreOperation& operation = *request->add_operations();
+      if (plan_.gets)
+        operation.mutable_get();
+      else
+        operation.mutable_set()->set_value(std::string(plan_.value_bytes, 'v'));
+      if (plan_.group > 1) request->add_groups(1);
     }
   }
   // Sets the keys for put number `first` and the puts after it.
   static void Next(uint64_t first, uint64_t keys, Request* request) {
     request->set_sequence(request->sequence() + 1);
     for (v1::StoreOperation& operation : *request->mutable_operations()) {
-      operation.mutable_set()->set_key(KeyOf(first++ % keys));
+      *(operation.has_get() ? operation.mutable_get()->mutable_key()
+                            : operation.mutable_set()->mutable_key()) = KeyOf(first++ % keys);
     }
   }
   static void Send(Stub& stub, grpc::ClientContext* context, const Request* request,
@@ -93,7 +108,7 @@ class DpPuts {
 
  private:
   const uint64_t job_;
-  const int group_;
+  const Plan& plan_;
   const uint64_t first_client_;
 };
 
@@ -103,10 +118,10 @@ class EtcdPuts {
   using Response = etcdserverpb::PutResponse;
   using Stub = etcdserverpb::KV::Stub;
 
-  EtcdPuts(const std::string&, int) {}
+  EtcdPuts(const std::string&, const Plan&) {}
 
-  static std::unique_ptr<Stub> NewStub(const std::shared_ptr<grpc::Channel>& channel) {
-    return etcdserverpb::KV::NewStub(channel);
+  static std::unique_ptr<Stub> NewStub(const std::string& address) {
+    return etcdserverpb::KV::NewStub(client::MakeChannel(address, client::Credentials::Insecure()));
   }
   static void Init(uint64_t, Request* request) {
     request->set_value(std::string(kValueBytes, 'v'));
@@ -118,15 +133,6 @@ class EtcdPuts {
                    Response* response, std::function<void(grpc::Status)> done) {
     stub.async()->Put(context, request, response, std::move(done));
   }
-};
-
-// When the clients stop, and the next key.
-struct Plan {
-  absl::Time until = absl::InfiniteFuture();
-  uint64_t puts_max = ~uint64_t{0};
-  uint64_t keys = kKeys;
-  int group = 1;  // puts in a request
-  std::atomic<uint64_t> put = 0;
 };
 
 template <typename Puts>
@@ -187,9 +193,9 @@ class Client {
 
 template <typename Puts>
 int Run(const std::string& address, int outstanding, int connections, Plan& plan) {
-  const Puts puts(address, plan.group);
+  const Puts puts(address, plan);
   std::vector<std::unique_ptr<typename Puts::Stub>> stubs;
-  for (int i = 0; i < connections; ++i) stubs.push_back(Puts::NewStub(Connect(address, i)));
+  for (int i = 0; i < connections; ++i) stubs.push_back(Puts::NewStub(address));
   std::deque<Client<Puts>> clients;
   for (int i = 0; i < outstanding; ++i) {
     clients.emplace_back(puts, *stubs[i % connections], static_cast<uint64_t>(i), plan);
@@ -216,9 +222,9 @@ template <typename Puts>
 int First(const std::string& address) {
   std::string line;
   std::getline(std::cin, line);
-  const Puts puts(address, 1);
   Plan plan{.puts_max = 1};
-  const auto stub = Puts::NewStub(Connect(address, 0));
+  const Puts puts(address, plan);
+  const auto stub = Puts::NewStub(address);
   Client<Puts> client(puts, *stub, 1, plan);
   (void)client.Send();
   const grpc::Status status = client.AwaitEnd();
@@ -250,9 +256,17 @@ int Main(const std::string& address, const std::vector<std::string>& words) {
     return at < words.size() && absl::SimpleAtoi(words[at], &value) ? value : 0;
   };
   const std::string verb = words.empty() ? "" : words[0];
-  if (verb == "rate" && number(1) > 0 && number(2) > 0 && number(3) > 0) {
-    Plan plan{.until = absl::Now() + absl::Seconds(number(3)), .group = std::max(1, number(4))};
-    return Run<Puts>(address, number(1) / plan.group, number(2), plan);
+  if ((verb == "rate" || verb == "gets") && number(1) > 0 && number(2) > 0 && number(3) > 0) {
+    Plan plan{.group = std::max(1, number(4)), .gets = verb == "gets"};
+    if (number(5) > 0) plan.value_bytes = static_cast<size_t>(number(5));
+    plan.keys = std::clamp<uint64_t>(kHeldBytesMax / plan.value_bytes, 1, kKeys);
+    const int clients = std::max(1, number(1) / plan.group);
+    if (plan.gets) {
+      Plan puts{.puts_max = plan.keys, .keys = plan.keys, .value_bytes = plan.value_bytes};
+      if (const int failed = Run<Puts>(address, clients, number(2), puts)) return failed;
+    }
+    plan.until = absl::Now() + absl::Seconds(number(3));
+    return Run<Puts>(address, clients, number(2), plan);
   }
   if (verb == "fill" && number(1) > 0) {
     const auto keys = static_cast<uint64_t>(number(1));
@@ -261,7 +275,7 @@ int Main(const std::string& address, const std::vector<std::string>& words) {
   }
   if (verb == "history") return MakeHistory(address, number(1));
   if (verb == "first") return First<Puts>(address);
-  std::fprintf(stderr, "usage: put_bench dp|etcd ADDRESS rate|fill|history|first ...\n");
+  std::fprintf(stderr, "usage: put_bench dp|etcd ADDRESS rate|gets|fill|history|first ...\n");
   return 2;
 }
 

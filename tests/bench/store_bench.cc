@@ -1,6 +1,6 @@
 // Puts one load on a server of the TCPStore protocol, and prints the result as a JSON object.
 //
-//   store_bench PORT PID set|get|add|wait CONNECTIONS SECONDS
+//   store_bench PORT PID set|get|add|wait CONNECTIONS SECONDS [VALUE_BYTES]
 //   store_bench PORT PID fill KEYS
 //   store_bench PORT PID idle CONNECTIONS
 //   store_bench PORT PID gloo RANKS SECONDS_MAX
@@ -104,11 +104,12 @@ StoreLoad::Next Once(const std::vector<std::vector<const Exchange*>>& lists,
   };
 }
 
-absl::StatusOr<std::vector<Exchange>> ExchangesOf(const std::string& verb, size_t connections) {
+absl::StatusOr<std::vector<Exchange>> ExchangesOf(const std::string& verb, size_t connections,
+                                                  size_t value_bytes) {
   std::vector<Exchange> exchanges;
   for (size_t i = 0; i < connections; ++i) {
-    if (verb == "set") exchanges.push_back(Set(KeyOf(i), std::string(kValueBytes, 'v')));
-    if (verb == "get") exchanges.push_back(Get(KeyOf(i), kValueBytes));
+    if (verb == "set") exchanges.push_back(Set(KeyOf(i), std::string(value_bytes, 'v')));
+    if (verb == "get") exchanges.push_back(Get(KeyOf(i), value_bytes));
     if (verb == "add") exchanges.push_back(Add(absl::StrCat(KeyOf(i), "/n")));
     if (verb == "wait") exchanges.push_back(Wait(KeyOf(i)));
   }
@@ -125,11 +126,11 @@ absl::Status Repeat(StoreLoad& load, const std::vector<Exchange>& exchanges,
 }
 
 absl::StatusOr<std::string> Verbs(const Target& target, const std::string& verb, size_t connections,
-                                  double seconds) {
+                                  double seconds, size_t value_bytes) {
   DP_ASSIGN_OR_RETURN(auto load, StoreLoad::Open(target.port, connections));
-  DP_ASSIGN_OR_RETURN(const auto sets, ExchangesOf("set", connections));
+  DP_ASSIGN_OR_RETURN(const auto sets, ExchangesOf("set", connections, value_bytes));
   DP_RETURN_IF_ERROR(Repeat(*load, sets, absl::Seconds(seconds / 10)));
-  DP_ASSIGN_OR_RETURN(const auto exchanges, ExchangesOf(verb, connections));
+  DP_ASSIGN_OR_RETURN(const auto exchanges, ExchangesOf(verb, connections, value_bytes));
   DP_RETURN_IF_ERROR(Repeat(*load, exchanges, absl::Seconds(seconds / 10)));  // warms up
   const int64_t cpu_before = CpuNs(target);
   const absl::Time began = absl::Now();
@@ -209,16 +210,18 @@ absl::StatusOr<std::string> Gloo(const Target& target, size_t ranks, double seco
 absl::StatusOr<std::string> Measure(const std::vector<std::string>& args) {
   int port = 0, count = 0;
   double seconds = 0;
-  const bool verbs = args.size() == 5;
+  size_t value_bytes = kValueBytes;
+  const bool verbs = args.size() >= 5;
   if (args.size() < 4 || !absl::SimpleAtoi(args[0], &port) || !absl::SimpleAtoi(args[3], &count) ||
-      (verbs && !absl::SimpleAtod(args[4], &seconds)))
-    return absl::InvalidArgumentError("store_bench PORT PID LOAD COUNT [SECONDS]");
+      (verbs && !absl::SimpleAtod(args[4], &seconds)) ||
+      (args.size() > 5 && !absl::SimpleAtoi(args[5], &value_bytes)))
+    return absl::InvalidArgumentError("store_bench PORT PID LOAD COUNT [SECONDS [VALUE_BYTES]]");
   const Target target{static_cast<uint16_t>(port), args[1]};
   const auto size = static_cast<size_t>(count);
   if (args[2] == "fill") return Fill(target, size);
   if (args[2] == "idle") return Idle(target, size);
   if (args[2] == "gloo") return Gloo(target, size, seconds);
-  return Verbs(target, args[2], size, seconds);
+  return Verbs(target, args[2], size, seconds, value_bytes);
 }
 
 // As many descriptors as the system allows.
