@@ -77,6 +77,13 @@ std::string KeyPair::ToPem() const {
   return Written(bio);
 }
 
+bool KeyPair::IsWhole() const {
+  const KeyContextPtr context(EVP_PKEY_CTX_new(get(), nullptr));
+  const bool whole = context != nullptr && EVP_PKEY_pairwise_check(context.get()) == 1;
+  ERR_clear_error();
+  return whole;
+}
+
 std::string KeyPair::SigningRequest() const {
   const RequestPtr request(X509_REQ_new());
   DP_CHECK(X509_REQ_set_pubkey(request.get(), get()) == 1);
@@ -92,6 +99,20 @@ absl::StatusOr<Certificate> Certificate::FromPem(const std::string& pem) {
   X509* const certificate = PEM_read_bio_X509(Reading(pem).get(), nullptr, NoPassword, nullptr);
   if (certificate == nullptr) return InvalidBecause("no certificate in PEM");
   return Certificate(certificate);
+}
+
+absl::StatusOr<std::vector<Certificate>> Certificate::AllFromPem(const std::string& pem) {
+  const BioPtr bio = Reading(pem);
+  std::vector<Certificate> all;
+  // In all forms that gRPC reads.
+  while (X509* const each = PEM_read_bio_X509_AUX(bio.get(), nullptr, NoPassword, nullptr)) {
+    all.emplace_back(each);
+  }
+  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  if (all.empty()) return InvalidBecause("no certificate in PEM");
+  if (!at_end) return InvalidBecause(absl::StrCat("damaged behind ", all.size(), " certificates"));
+  ERR_clear_error();
+  return all;
 }
 
 std::string Certificate::ToPem() const {

@@ -28,6 +28,9 @@ class KeyPair {
   // authority decides about names.
   std::string SigningRequest() const;
 
+  // Whether the private part belongs to the public one. Damage may have changed either.
+  bool IsWhole() const;
+
   EVP_PKEY* get() const { return key_.get(); }
 
  private:
@@ -40,6 +43,10 @@ class Certificate {
  public:
   // The first certificate of a chain. Errors: InvalidArgument there is none.
   static absl::StatusOr<Certificate> FromPem(const std::string& pem);
+  // All certificates of the text, which may have other text between them. gRPC and OpenSSL's own
+  // programs stop in silence at the first damaged part. Errors: InvalidArgument there is none, or
+  // some part in PEM is damaged.
+  static absl::StatusOr<std::vector<Certificate>> AllFromPem(const std::string& pem);
   // Takes the certificate over.
   explicit Certificate(X509* certificate);
 

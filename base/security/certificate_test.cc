@@ -88,6 +88,27 @@ TEST_F(CertificateTest, AlternativeNamesThatCannotBeReadLeaveNoErrorBehind) {
   EXPECT_EQ(ERR_peek_error(), 0u);
 }
 
+TEST_F(CertificateTest, AllCertificatesOfATextAreRead) {
+  const std::string one = With("").ToPem(), two = authority_.certificate().ToPem();
+  const auto all = Certificate::AllFromPem("# one\n" + one + key_.ToPem() + "two" + "\n" + two);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->size(), 2u);
+  EXPECT_EQ((*all)[0].ToPem() + (*all)[1].ToPem(), one + two);
+  EXPECT_EQ(ERR_peek_error(), 0u);
+}
+
+TEST_F(CertificateTest, ADamagedPartOfATextIsNoEndOfIt) {
+  const std::string one = With("").ToPem();
+  const std::string damaged = "-----BEGIN KEY-----\n!\n-----END KEY-----\n";
+  const absl::Status wrong = Certificate::AllFromPem(one + one + damaged + one).status();
+  EXPECT_EQ(wrong.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(wrong.message(), HasSubstr("damaged behind 2 certificates"));
+  for (const std::string& none : {std::string(), std::string("text"), key_.ToPem(), damaged}) {
+    EXPECT_THAT(Certificate::AllFromPem(none).status().message(), HasSubstr("no certificate"));
+  }
+  EXPECT_EQ(ERR_peek_error(), 0u);
+}
+
 TEST_F(CertificateTest, TheKeyOfItsAuthorityHasSignedItAndNoOther) {
   const Certificate certificate = With("");
   EXPECT_TRUE(certificate.IsSignedBy(authority_.certificate()));

@@ -27,6 +27,7 @@ struct Free {
 using CipherPtr = std::unique_ptr<EVP_CIPHER_CTX, Free<EVP_CIPHER_CTX_free>>;
 using BioPtr = std::unique_ptr<BIO, Free<BIO_free_all>>;
 using ExtensionPtr = std::unique_ptr<X509_EXTENSION, Free<X509_EXTENSION_free>>;
+using KeyContextPtr = std::unique_ptr<EVP_PKEY_CTX, Free<EVP_PKEY_CTX_free>>;
 using NamesPtr = std::unique_ptr<GENERAL_NAMES, Free<GENERAL_NAMES_free>>;
 using PublicKeyPtr = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 using RequestPtr = std::unique_ptr<X509_REQ, Free<X509_REQ_free>>;

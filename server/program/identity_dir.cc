@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -46,19 +47,19 @@ absl::Status Write(const std::filesystem::path& path, const std::string& text) {
       absl::StrCat(path.string(), " cannot be written: ", std::generic_category().message(errno)));
 }
 
-// Errors: FailedPrecondition the file holds no certificates, or a damaged one. With such a file,
-// gRPC would reject every caller.
-absl::Status CheckAuthorities(const std::string& path, const std::string& pem) {
-  static constexpr char kBegin[] = "-----BEGIN CERTIFICATE-----";
-  size_t begin = pem.find(kBegin);
-  absl::Status checked = security::Certificate::FromPem(pem).status();
-  for (; checked.ok() && begin != pem.npos; begin = pem.find(kBegin, begin + 1)) {
-    checked = security::Certificate::FromPem(pem.substr(begin)).status();
+// The certificates of the text, and nothing else: gRPC stops in silence at the first text that it
+// cannot read, and would reject callers of the authorities behind it.
+// Errors: FailedPrecondition the file holds no certificates, or a damaged part.
+absl::StatusOr<std::string> AuthoritiesIn(const std::string& path, const std::string& pem) {
+  const auto authorities = security::Certificate::AllFromPem(pem);
+  if (!authorities.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--client-ca ", path, ": ", authorities.status().message(),
+                     "; the file must hold the certificates of authorities, in PEM"));
   }
-  if (checked.ok()) return checked;
-  return absl::FailedPreconditionError(
-      absl::StrCat("--client-ca ", path, ": ", checked.message(),
-                   "; the file must hold the certificates of authorities, in PEM"));
+  std::string all;
+  for (const security::Certificate& each : *authorities) absl::StrAppend(&all, each.ToPem());
+  return all;
 }
 
 // A line for each file of the directory, which changes with the file.
@@ -93,6 +94,14 @@ absl::Status CheckGiven(const IdentityOptions& options, absl::Time now) {
   if (now < certificate->not_after()) return absl::OkStatus();
   return wrong(chain_flag, absl::StrCat("the certificate expired at ",
                                         absl::FormatTime(certificate->not_after())));
+}
+
+// The key, if it is whole and that of the first certificate of the chain.
+std::optional<KeyPair> KeyOf(const std::string& chain, const std::string& key) {
+  const auto certificate = security::Certificate::FromPem(chain);
+  auto pair = KeyPair::FromPem(key);
+  if (!certificate.ok() || !pair.ok() || !certificate->Fits(*pair)) return std::nullopt;
+  return pair->IsWhole() ? std::optional(*std::move(pair)) : std::nullopt;
 }
 
 // Whether the first certificate of the chain was signed by this authority, and has more than half
@@ -176,19 +185,21 @@ absl::Status IdentityDir::Refresh(absl::Time now) {
   return first;
 }
 
-// The key stays: gRPC may read the two files at different times.
+// The key stays: gRPC may read the two files at different times. One that was lost or damaged is
+// made again, because no handshake would succeed with it.
 absl::Status IdentityDir::RefreshServer(absl::Time now) {
   if (!options_.chain_file.empty()) return CheckGiven(options_, now);
   const auto chain = path_ / "server" / security::kChainFile;
   const auto key = path_ / "server" / security::kKeyFile;
   const std::string hosts = absl::StrCat(absl::StrJoin(options_.hosts, "\n"), "\n");
   const auto hosts_file = path_ / "server" / "hosts";
-  if (IsFresh(Read(chain).value_or(""), authority_->certificates(), now) &&
+  const std::string old = Read(chain).value_or("");
+  auto pair = KeyOf(old, Read(key).value_or(""));
+  if (pair && IsFresh(old, authority_->certificates(), now) &&
       Read(hosts_file).value_or("") == hosts) {
     return absl::OkStatus();
   }
-  auto pair = KeyPair::FromPem(Read(key).value_or(""));
-  if (!pair.ok()) {
+  if (!pair) {
     pair = KeyPair::Make();
     DP_RETURN_IF_ERROR(Write(key, pair->ToPem()));
   }
@@ -200,14 +211,15 @@ absl::Status IdentityDir::RefreshServer(absl::Time now) {
 
 absl::Status IdentityDir::RefreshAdmin(absl::Time now) {
   const auto old = security::ReadCredential(admin_dir());
-  const bool fresh = old.ok() && IsFresh(old->chain, authority_->certificates(), now);
+  const bool fresh = old.ok() && KeyOf(old->chain, old->key) &&
+                     IsFresh(old->chain, authority_->certificates(), now);
   return fresh ? absl::OkStatus() : RenewAdmin(now);
 }
 
 absl::Status IdentityDir::RenewAdmin(absl::Time now) {
   const auto old = security::ReadCredential(admin_dir());
-  auto pair = KeyPair::FromPem(old.ok() ? old->key : "");
-  if (!pair.ok()) pair = KeyPair::Make();
+  auto pair = old.ok() ? KeyOf(old->chain, old->key) : std::nullopt;
+  if (!pair) pair = KeyPair::Make();
   DP_ASSIGN_OR_RETURN(const IssuedCertificate issued,
                       authority_->Issue(pair->SigningRequest(), {Role::kAdmin, kLocalAdmin}, now));
   return security::WriteCredential(
@@ -219,8 +231,8 @@ absl::Status IdentityDir::RefreshClients() {
   const auto file = path_ / "server" / security::kAuthoritiesFile;
   std::string clients = authority_->certificates().certificate().ToPem();
   if (!options_.clients_file.empty()) {
-    DP_ASSIGN_OR_RETURN(const std::string others, Read(options_.clients_file));
-    DP_RETURN_IF_ERROR(CheckAuthorities(options_.clients_file, others));
+    DP_ASSIGN_OR_RETURN(const std::string text, Read(options_.clients_file));
+    DP_ASSIGN_OR_RETURN(const std::string others, AuthoritiesIn(options_.clients_file, text));
     absl::StrAppend(&clients, others);
   }
   // gRPC reads the lists again when this file changes. Between certificates it may hold any text.

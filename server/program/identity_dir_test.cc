@@ -7,6 +7,9 @@
 #include <iterator>
 #include <string>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/security/certificate.h"
 #include "base/security/certificate_authority.h"
 #include "base/security/credential.h"
@@ -48,6 +51,17 @@ class IdentityDirTest : public testing::Test {
     for (const std::string& name : names) all += Read(name);
     return all;
   }
+  // The key in a file, with one bit of its private part changed.
+  std::string WithOtherSecret(const std::string& name) const {
+    constexpr size_t kSecretAt = 36;  // in PKCS #8 of a key on P-256
+    const std::string pem = Read(name);
+    const size_t begin = pem.find('\n') + 1, end = pem.find("-----END");
+    std::string bytes;
+    EXPECT_TRUE(absl::Base64Unescape(
+        absl::StrReplaceAll(pem.substr(begin, end - begin), {{"\n", ""}}), &bytes));
+    bytes[kSecretAt + 31] ^= 1;
+    return absl::StrCat(pem.substr(0, begin), absl::Base64Escape(bytes), "\n", pem.substr(end));
+  }
   std::string OtherAuthority() const {
     return security::CertificateAuthority::Make(kNow).certificate().ToPem();
   }
@@ -63,6 +77,7 @@ class IdentityDirTest : public testing::Test {
   IdentityOptions options_{.hosts = {"127.0.0.1", "node"}};
 };
 
+constexpr char kDamagedKey[] = "-----BEGIN PRIVATE KEY-----\n!\n-----END PRIVATE KEY-----\n";
 const std::vector<std::string> kAuthorityFiles = {"ca.crt", "ca.key", "token.key"};
 
 TEST_F(IdentityDirTest, TheFirstStartMakesEverythingForItsOwnerOnly) {
@@ -247,8 +262,9 @@ TEST_F(IdentityDirTest, AFileOfAuthoritiesThatIsDamagedOrGoneChangesNothing) {
   Write(clients_file_, one);
   IdentityDir dir = Open();
   const std::string before = Read("server/ca.crt");
-  for (const std::string& wrong : {std::string(), std::string("no certificate"),
-                                   one + one.substr(0, one.size() / 2), Read("ca.key")}) {
+  for (const std::string& wrong :
+       {std::string(), std::string("no certificate"), one + one.substr(0, one.size() / 2),
+        Read("ca.key"), one + kDamagedKey + one}) {
     Write(clients_file_, wrong);
     const absl::Status refreshed = dir.Refresh(kNow);
     EXPECT_EQ(refreshed.code(), absl::StatusCode::kFailedPrecondition) << wrong;
@@ -257,6 +273,29 @@ TEST_F(IdentityDirTest, AFileOfAuthoritiesThatIsDamagedOrGoneChangesNothing) {
   std::filesystem::remove(clients_file_);
   EXPECT_EQ(dir.Refresh(kNow).code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(Read("server/ca.crt"), before);
+}
+
+// gRPC would stop reading at a text such as this one.
+TEST_F(IdentityDirTest, OnlyCertificatesAreTakenOverFromAFileOfAuthorities) {
+  const std::string one = OtherAuthority();
+  options_.clients_file = clients_file_;
+  Write(clients_file_, "# of the company\n" + one + Read("ca.key") + "-----BEGIN KEY");
+  (void)Open();
+  EXPECT_EQ(Read("server/ca.crt"), Read("ca.crt") + one);
+}
+
+TEST_F(IdentityDirTest, ALostOrExchangedKeyIsMadeAgainWithItsCertificate) {
+  for (const std::string dir : {"server", "admin"}) {
+    (void)Open();
+    for (const std::string& wrong :
+         {std::string(), security::KeyPair::Make().ToPem(), WithOtherSecret(dir + "/tls.key")}) {
+      Write(dir + "/tls.key", wrong);
+      (void)Open();
+      const auto key = security::KeyPair::FromPem(Read(dir + "/tls.key"));
+      EXPECT_TRUE(key.ok() && key->IsWhole()) << dir;
+      EXPECT_TRUE(key.ok() && CertificateIn(dir + "/tls.crt").Fits(*key)) << dir;
+    }
+  }
 }
 
 TEST_F(IdentityDirTest, AFileOfAuthoritiesThatIsDamagedLetsNothingElseExpire) {
