@@ -17,40 +17,27 @@
 namespace dp::worker {
 namespace {
 
-struct Stat {
-  pid_t parent = 0;
-  bool zombie = false;
-};
-
-// Reads /proc/PID/stat; false if the process is gone meanwhile.
-bool ReadStat(pid_t pid, Stat* stat) {
+// Nothing if the process is gone meanwhile.
+std::optional<ProcessStat> ReadStat(pid_t pid) {
   char path[32];
   std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
   const FileDescriptor file(open(path, O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return false;
+  if (!file.valid()) return std::nullopt;
   char text[512];
   const ssize_t size = read(file.get(), text, sizeof(text) - 1);
-  if (size <= 0) return false;
+  if (size <= 0) return std::nullopt;
   text[size] = '\0';
-  // A command's name may hold anything, even spaces and brackets; the last bracket ends it.
-  const char* after_name = std::strrchr(text, ')');
-  char state = 0;
-  int parent = 0;
-  if (after_name == nullptr || std::sscanf(after_name + 1, " %c %d", &state, &parent) != 2) {
-    return false;
-  }
-  *stat = {parent, state == 'Z' || state == 'X'};
-  return true;
+  return ParseProcessStat(text);
 }
 
-std::map<pid_t, Stat> AllProcesses() {
-  std::map<pid_t, Stat> all;
+std::map<pid_t, ProcessStat> AllProcesses() {
+  std::map<pid_t, ProcessStat> all;
   DIR* proc = opendir("/proc");
   if (proc == nullptr) return all;
   while (const dirent* entry = readdir(proc)) {
     const pid_t pid = std::atoi(entry->d_name);
-    Stat stat;
-    if (pid > 0 && ReadStat(pid, &stat)) all[pid] = stat;
+    const auto stat = pid > 0 ? ReadStat(pid) : std::nullopt;
+    if (stat.has_value()) all[pid] = *stat;
   }
   closedir(proc);
   return all;
@@ -82,6 +69,17 @@ void AppendChildrenOf(pid_t pid, std::vector<pid_t>* children) {
 
 }  // namespace
 
+// A command's name may hold anything, even spaces and brackets; the last bracket ends it.
+std::optional<ProcessStat> ParseProcessStat(const char* text) {
+  const char* after_name = std::strrchr(text, ')');
+  char state = 0;
+  int parent = 0;
+  if (after_name == nullptr || std::sscanf(after_name + 1, " %c %d", &state, &parent) != 2) {
+    return std::nullopt;
+  }
+  return ProcessStat{parent, state == 'Z' || state == 'X'};
+}
+
 std::optional<std::vector<pid_t>> QuickTree(std::vector<pid_t> roots) {
   if (access("/proc/thread-self/children", R_OK) != 0) return std::nullopt;
   // Grows while it is read.
@@ -92,7 +90,7 @@ std::optional<std::vector<pid_t>> QuickTree(std::vector<pid_t> roots) {
 std::vector<pid_t> Descendants(pid_t root) { return Descendants(std::set<pid_t>{root}); }
 
 std::vector<pid_t> Descendants(std::set<pid_t> roots) {
-  const std::map<pid_t, Stat> all = AllProcesses();
+  const std::map<pid_t, ProcessStat> all = AllProcesses();
   std::set<pid_t> tree = std::move(roots);
   std::vector<pid_t> found;
   // A child may have a smaller number than its parent, so repeat until nothing is added.

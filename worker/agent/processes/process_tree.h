@@ -18,6 +18,17 @@ std::vector<pid_t> Descendants(pid_t root);
 // ends. Nothing if the kernel does not list children (CONFIG_PROC_CHILDREN).
 std::optional<std::vector<pid_t>> QuickTree(std::vector<pid_t> roots);
 
+// The part of /proc/PID/stat that counts here.
+struct ProcessStat {
+  pid_t parent = 0;
+  bool zombie = false;
+
+  bool operator==(const ProcessStat&) const = default;
+};
+
+// Nothing if the text is no such file. The text may end anywhere behind the parent. Pure.
+std::optional<ProcessStat> ParseProcessStat(const char* text);
+
 // Sends SIGKILL once to each of them.
 void KillDescendants(pid_t root);
 

@@ -75,6 +75,16 @@ TEST_F(ProcessTreeTest, ANameThatLooksLikeTheRestOfTheLineMisleadsNobody) {
   EXPECT_THAT(Descendants(getpid()), ElementsAre(child));
 }
 
+TEST_F(ProcessTreeTest, AStatThatWasCutIsNone) {
+  EXPECT_EQ(ParseProcessStat("7 (a) S 12 7"), (ProcessStat{.parent = 12, .zombie = false}));
+  EXPECT_EQ(ParseProcessStat("7 (a) Z 12"), (ProcessStat{.parent = 12, .zombie = true}));
+  EXPECT_EQ(ParseProcessStat("7 (a) S 12) Z 1 (b) X 3"),
+            (ProcessStat{.parent = 3, .zombie = true}));
+  for (const char* cut : {"", "7", "7 (a", "7 (a)", "7 (a) S", "7 (a) S x"}) {
+    EXPECT_EQ(ParseProcessStat(cut), std::nullopt) << cut;
+  }
+}
+
 TEST_F(ProcessTreeTest, AZombieIsAChildAndNoDescendant) {
   const pid_t child = Fork("child");
   AwaitReady(1);

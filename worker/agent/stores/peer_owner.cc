@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -74,16 +75,24 @@ Question QuestionFor(const TableEnd& own, const TableEnd& other) {
   return question;
 }
 
-// The cgroup that the answer names; 0: none, as before Linux 5.8.
-uint64_t CgroupIn(const nlmsghdr& answer) {
-  const auto* at = reinterpret_cast<const char*>(NLMSG_DATA(&answer)) + sizeof(inet_diag_msg);
-  auto* attribute = reinterpret_cast<const rtattr*>(at);
-  int left = static_cast<int>(answer.nlmsg_len - NLMSG_LENGTH(sizeof(inet_diag_msg)));
-  for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
-    if (attribute->rta_type != INET_DIAG_CGROUP_ID) continue;
+// Takes a struct of the kernel off the bytes; false if they are too few.
+template <typename Struct>
+bool Take(absl::Span<const char>& bytes, Struct* taken) {
+  if (bytes.size() < sizeof(*taken)) return false;
+  std::memcpy(taken, bytes.data(), sizeof(*taken));
+  bytes.remove_prefix(sizeof(*taken));
+  return true;
+}
+
+// The cgroup among these attributes; 0: none, as before Linux 5.8.
+uint64_t CgroupIn(absl::Span<const char> attributes) {
+  rtattr head{};
+  while (Take(attributes, &head) && head.rta_len >= sizeof(head)) {
+    absl::Span<const char> value = attributes.subspan(0, head.rta_len - sizeof(head));
     uint64_t cgroup = 0;
-    std::memcpy(&cgroup, RTA_DATA(attribute), sizeof(cgroup));
-    return cgroup;
+    if (head.rta_type == INET_DIAG_CGROUP_ID && Take(value, &cgroup)) return cgroup;
+    attributes.remove_prefix(
+        std::min<size_t>(attributes.size(), RTA_ALIGN(head.rta_len) - sizeof(head)));
   }
   return 0;
 }
@@ -94,23 +103,28 @@ absl::StatusOr<PeerOwner> OwnerOf(const TableEnd& own, const TableEnd& other) {
   if (!table.valid()) return absl::UnimplementedError(strerror(errno));
   const Question question = QuestionFor(own, other);
   if (send(table.get(), &question, sizeof(question), 0) < 0) return wire::ErrnoStatus("sock_diag");
-  alignas(nlmsghdr) std::array<char, 1024> answer;
+  std::array<char, 1024> answer;
   const ssize_t size = recv(table.get(), answer.data(), answer.size(), 0);
   if (size < 0) return wire::ErrnoStatus("sock_diag");
-  const auto* header = reinterpret_cast<const nlmsghdr*>(answer.data());
-  if (!NLMSG_OK(header, size)) return absl::InternalError("sock_diag: half an answer");
-  if (header->nlmsg_type == SOCK_DIAG_BY_FAMILY &&
-      header->nlmsg_len >= NLMSG_LENGTH(sizeof(inet_diag_msg))) {
-    const auto* found = static_cast<const inet_diag_msg*>(NLMSG_DATA(header));
-    // A socket that its process has closed belongs to nobody; the table shows root.
-    if (found->idiag_inode != 0) {
-      return PeerOwner{found->idiag_uid, {found->idiag_inode, CgroupIn(*header)}};
-    }
-  }
-  return absl::NotFoundError("the kernel's table has no such socket");
+  return OwnerInAnswer({answer.data(), static_cast<size_t>(size)});
 }
 
 }  // namespace
+
+absl::StatusOr<PeerOwner> OwnerInAnswer(absl::Span<const char> answer) {
+  nlmsghdr header{};
+  const size_t received = answer.size();
+  if (!Take(answer, &header) || header.nlmsg_len < sizeof(header) || header.nlmsg_len > received) {
+    return absl::InternalError("sock_diag: half an answer");
+  }
+  answer = answer.subspan(0, header.nlmsg_len - sizeof(header));
+  inet_diag_msg found{};
+  // A socket that its process has closed belongs to nobody; the table shows root.
+  if (header.nlmsg_type == SOCK_DIAG_BY_FAMILY && Take(answer, &found) && found.idiag_inode != 0) {
+    return PeerOwner{found.idiag_uid, {found.idiag_inode, CgroupIn(answer)}};
+  }
+  return absl::NotFoundError("the kernel's table has no such socket");
+}
 
 absl::Status CheckSocketTable() {
   DP_ASSIGN_OR_RETURN(const FileDescriptor listener, wire::Listen("127.0.0.1", 0));

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/id.h"
 #include "worker/agent/processes/rank_processes.h"
 
@@ -22,6 +23,11 @@ struct PeerOwner {
 // (sock_diag(7)). Takes some microseconds. Errors: NotFound the other end is on another host.
 // Unavailable it is on this host and closed, so its owner is unknown. Others of the system.
 absl::StatusOr<PeerOwner> OwnerOfPeer(int socket);
+
+// The owner in an answer of sock_diag to the question for one socket. Errors: NotFound there is no
+// such socket, or no process holds it; Internal it is no whole answer. Pure; the bytes need no
+// alignment.
+absl::StatusOr<PeerOwner> OwnerInAnswer(absl::Span<const char> answer);
 
 // Whether the kernel shows its table, by a socket of this process: no client has a hand in the
 // answer. Errors: NotFound or Unimplemented it does not.

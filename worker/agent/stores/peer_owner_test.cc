@@ -1,5 +1,9 @@
 #include "worker/agent/stores/peer_owner.h"
 
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -76,6 +80,60 @@ TEST_F(PeerOwnerTest, NobodyOwnsAConnectionThatItsClientHasClosed) {
   const FileDescriptor served = Accepted(listener);
   *client = FileDescriptor();
   EXPECT_EQ(OwnerOfPeer(served.get()).status().code(), absl::StatusCode::kUnavailable);
+}
+
+class SocketAnswerTest : public testing::Test {
+ protected:
+  template <typename Struct>
+  static std::string BytesOf(const Struct& value) {
+    return {reinterpret_cast<const char*>(&value), sizeof(value)};
+  }
+  // An attribute whose head says that it has `size` bytes of a value.
+  static std::string Attribute(uint16_t type, size_t size, const std::string& value) {
+    rtattr head{};
+    head.rta_type = type;
+    head.rta_len = static_cast<uint16_t>(sizeof(head) + size);
+    return BytesOf(head) + value;
+  }
+  static std::string Answer(uint32_t inode, const std::string& attributes) {
+    inet_diag_msg found{};
+    found.idiag_uid = 1000;
+    found.idiag_inode = inode;
+    nlmsghdr header{};
+    header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    header.nlmsg_len = static_cast<uint32_t>(sizeof(header) + sizeof(found) + attributes.size());
+    return BytesOf(header) + BytesOf(found) + attributes;
+  }
+
+  const std::string cgroup_ = Attribute(INET_DIAG_CGROUP_ID, 8, BytesOf(uint64_t{77}));
+};
+
+TEST_F(SocketAnswerTest, NamesTheUserTheInodeAndTheCgroup) {
+  const std::string other = Attribute(INET_DIAG_SHUTDOWN, 1, std::string("\3\0\0\0", 4));
+  for (const std::string& attributes : {cgroup_, other + cgroup_, cgroup_ + other}) {
+    const auto owner = OwnerInAnswer(Answer(12345, attributes));
+    ASSERT_TRUE(owner.ok()) << owner.status();
+    EXPECT_EQ(owner->user, 1000u);
+    EXPECT_EQ(owner->socket.inode, 12345u);
+    EXPECT_EQ(owner->socket.cgroup, 77u);
+  }
+}
+
+TEST_F(SocketAnswerTest, AnAttributeThatWasCutNamesNoCgroup) {
+  for (const std::string& cut :
+       {std::string(), cgroup_.substr(0, 3), cgroup_.substr(0, 4), cgroup_.substr(0, 11),
+        Attribute(INET_DIAG_CGROUP_ID, 4, "1234") + std::string(8, '\1'),
+        Attribute(0, 1000, "") + cgroup_, std::string(4, '\0') + cgroup_}) {
+    EXPECT_EQ(OwnerInAnswer(Answer(12345, cut))->socket.cgroup, 0u) << cut.size();
+  }
+}
+
+TEST_F(SocketAnswerTest, ASocketThatNoProcessHoldsAndHalfAnAnswerNameNobody) {
+  EXPECT_TRUE(absl::IsNotFound(OwnerInAnswer(Answer(0, cgroup_)).status()));
+  const std::string whole = Answer(12345, cgroup_);
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_TRUE(absl::IsInternal(OwnerInAnswer(whole.substr(0, size)).status())) << size;
+  }
 }
 
 TEST_F(PeerOwnerTest, TheKernelShowsItsTableHere) { EXPECT_TRUE(CheckSocketTable().ok()); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/limits.h"
 #include "base/socket_end.h"
 #include "worker/agent/processes/process_tree.h"
 
@@ -35,6 +37,7 @@ std::optional<HexEnd> ParseHexEnd(absl::string_view text) {
   unsigned port = 0;
   const size_t colon = text.rfind(':');
   if (colon == text.npos || !absl::SimpleHexAtoi(text.substr(colon + 1), &port)) return {};
+  if (port == 0 || port > UINT16_MAX) return {};
   return HexEnd{text.substr(0, colon), static_cast<uint16_t>(port)};
 }
 
@@ -59,34 +62,24 @@ bool AnyAt(const StorePortOf& stores, uint16_t port) {
                      [port](const auto& store) { return store.second == port; });
 }
 
-// The value of a variable in the environment that a process was started with.
-std::optional<std::string> Variable(const std::string& environment, absl::string_view name) {
+// The value of a variable; empty if there is none.
+absl::string_view Variable(absl::string_view environment, absl::string_view name) {
   for (const absl::string_view variable : absl::StrSplit(environment, '\0')) {
     const std::pair<absl::string_view, absl::string_view> pair =
         absl::StrSplit(variable, absl::MaxSplits('=', 1));
-    if (pair.first == name) return std::string(pair.second);
+    if (pair.first == name) return pair.second;
   }
-  return std::nullopt;
+  return "";
 }
 
 template <typename Number>
-bool ReadVariable(const std::string& environment, absl::string_view name, Number* number) {
-  return absl::SimpleAtoi(Variable(environment, name).value_or(""), number);
+bool ReadVariable(absl::string_view environment, absl::string_view name, Number* number) {
+  return absl::SimpleAtoi(Variable(environment, name), number);
 }
 
-// The rank that a process belongs to, by the process's environment.
 std::optional<StoreClient> RankOfProcess(const fs::path& process) {
   std::ifstream stream(process / "environ", std::ios::binary);
-  const std::string environment{std::istreambuf_iterator<char>(stream), {}};
-  uint64_t job = 0, generation = 0;
-  StoreClient rank;
-  if (!ReadVariable(environment, "DP_JOB", &job) ||
-      !ReadVariable(environment, "DP_GENERATION", &generation) ||
-      !ReadVariable(environment, "DP_RANK", &rank.rank))
-    return std::nullopt;
-  rank.job = JobId(job);
-  rank.generation = Generation(generation);
-  return rank;
+  return RankInEnvironment(std::string{std::istreambuf_iterator<char>(stream), {}});
 }
 
 std::set<std::string> LinksOfDescriptors(const fs::path& process) {
@@ -103,8 +96,31 @@ std::set<std::string> LinksOfDescriptors(const fs::path& process) {
 
 }  // namespace
 
+void AddStoreSocket(absl::string_view line, const StorePortOf& stores, StoreSockets* sockets) {
+  // Number, both ends, state, queues, timer, retransmits, user, timeout, inode.
+  const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
+  if (fields.size() < 10 || fields[3] != kEstablished) return;
+  const std::optional<HexEnd> local = ParseHexEnd(fields[1]), remote = ParseHexEnd(fields[2]);
+  if (!local.has_value() || !remote.has_value() || !AnyAt(stores, remote->port)) return;
+  (*sockets)[absl::StrCat("socket:[", fields[9], "]")] = {ReadableEnd(*local), remote->port};
+}
+
+std::optional<StoreClient> RankInEnvironment(absl::string_view environment) {
+  uint64_t job = 0, generation = 0;
+  StoreClient rank;
+  if (!ReadVariable(environment, "DP_JOB", &job) ||
+      !ReadVariable(environment, "DP_GENERATION", &generation) ||
+      !ReadVariable(environment, "DP_RANK", &rank.rank) || rank.rank < 0 ||
+      rank.rank >= kRanksMax) {
+    return std::nullopt;
+  }
+  rank.job = JobId(job);
+  rank.generation = Generation(generation);
+  return rank;
+}
+
 std::vector<StoreClient> StoreClientSearch::Find(const StorePortOf& stores) {
-  Sockets sockets = SocketsTo(stores);
+  StoreSockets sockets = SocketsTo(stores);
   if (sockets == sockets_ && stores == stores_) return found_;
   stores_ = stores;
   sockets_ = std::move(sockets);
@@ -112,25 +128,14 @@ std::vector<StoreClient> StoreClientSearch::Find(const StorePortOf& stores) {
   return found_;
 }
 
-StoreClientSearch::Sockets StoreClientSearch::SocketsTo(const StorePortOf& stores) {
-  Sockets sockets;
+StoreSockets StoreClientSearch::SocketsTo(const StorePortOf& stores) {
+  StoreSockets sockets;
   if (stores.empty()) return sockets;
-  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) AddSockets(table, stores, &sockets);
-  return sockets;
-}
-
-void StoreClientSearch::AddSockets(const std::string& table, const StorePortOf& stores,
-                                   Sockets* sockets) {
-  std::ifstream lines(table);
-  std::string line;
-  while (std::getline(lines, line)) {
-    // Number, both ends, state, queues, timer, retransmits, user, timeout, inode.
-    const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
-    if (fields.size() < 10 || fields[3] != kEstablished) continue;
-    const std::optional<HexEnd> local = ParseHexEnd(fields[1]), remote = ParseHexEnd(fields[2]);
-    if (!local.has_value() || !remote.has_value() || !AnyAt(stores, remote->port)) continue;
-    (*sockets)[absl::StrCat("socket:[", fields[9], "]")] = {ReadableEnd(*local), remote->port};
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream lines(table);
+    for (std::string line; std::getline(lines, line);) AddStoreSocket(line, stores, &sockets);
   }
+  return sockets;
 }
 
 void StoreClientSearch::Search(const StorePortOf& stores) {

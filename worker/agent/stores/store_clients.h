@@ -3,10 +3,12 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "base/id.h"
 
 namespace dp::worker {
@@ -24,6 +26,23 @@ struct StoreClient {
   auto operator<=>(const StoreClient&) const = default;
 };
 
+// A socket that is connected to the port of a store.
+struct StoreSocket {
+  std::string end;    // this end, as SocketEnd writes it; empty: of an unknown family
+  uint16_t port = 0;  // of the store
+
+  bool operator==(const StoreSocket&) const = default;
+};
+// By the links of their descriptors: "socket:[12345]".
+using StoreSockets = std::map<std::string, StoreSocket>;
+
+// Adds the socket of a line of /proc/net/tcp or tcp6, if it is connected to one of the ports. Pure.
+void AddStoreSocket(absl::string_view line, const StorePortOf& stores, StoreSockets* sockets);
+
+// The rank that a process belongs to, by the environment that it was started with. `end` stays
+// empty. A rank can give its processes any environment, so the answer is a claim. Pure.
+std::optional<StoreClient> RankInEnvironment(absl::string_view environment);
+
 // Finds the ranks' connections by what /proc shows of sockets, and of the environments and
 // descriptors of this process's descendants. The other end may be on any host. Connections of
 // processes that hide these are not found. Not thread-safe. A call takes milliseconds, tens of them
@@ -35,21 +54,11 @@ class StoreClientSearch {
   std::vector<StoreClient> Find(const StorePortOf& stores);
 
  private:
-  // The sockets connected to one of the ports, by the link of their descriptors: "socket:[12345]".
-  struct Socket {
-    std::string end;
-    uint16_t port = 0;  // of the store
-
-    bool operator==(const Socket&) const = default;
-  };
-  using Sockets = std::map<std::string, Socket>;
-
-  static Sockets SocketsTo(const StorePortOf& stores);
-  static void AddSockets(const std::string& table, const StorePortOf& stores, Sockets* sockets);
+  static StoreSockets SocketsTo(const StorePortOf& stores);
   void Search(const StorePortOf& stores);
 
   StorePortOf stores_;  // of the last call, as are the next two
-  Sockets sockets_;
+  StoreSockets sockets_;
   std::vector<StoreClient> found_;
 };
 

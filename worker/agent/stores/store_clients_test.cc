@@ -84,6 +84,33 @@ TEST_F(StoreClientsTest, AConnectionToAnotherPortIsNone) {
   EXPECT_NE(Find(), "");
 }
 
+TEST_F(StoreClientsTest, AnEnvironmentWithoutAValidRankIsOfNone) {
+  const auto rank_in = [](const char* rank) {
+    const std::string zero(1, '\0');
+    return RankInEnvironment(absl::StrCat("A=1", zero, "DP_JOB=7", zero, "DP_GENERATION=2", zero,
+                                          "DP_RANK=", rank, zero));
+  };
+  EXPECT_EQ(rank_in("3"), (StoreClient{JobId(7), Generation(2), 3}));
+  for (const char* wrong : {"", "x", "-1", "10000", "2147483648"}) {
+    EXPECT_EQ(rank_in(wrong), std::nullopt) << wrong;
+  }
+}
+
+TEST_F(StoreClientsTest, AnEndThatIsNoneIsLeftOut) {
+  const auto found = [](absl::string_view local, absl::string_view remote) {
+    StoreSockets sockets;
+    AddStoreSocket(absl::StrCat("0: ", local, " ", remote, " 01 0:0 0:0 0 1000 0 4711 1"),
+                   {{{JobId(7), Generation(2)}, 80}}, &sockets);
+    return sockets;
+  };
+  const StoreSockets wanted{{"socket:[4711]", {"127.0.0.1:40000", 80}}};
+  EXPECT_EQ(found("0100007F:9C40", "0100007F:0050"), wanted);
+  EXPECT_TRUE(found("0100007F:9C40", "0100007F:10050").empty());
+  EXPECT_TRUE(found("0100007F:0000", "0100007F:0050").empty());
+  EXPECT_TRUE(found("0100007F:9C40", "0100007F").empty());
+  EXPECT_TRUE(found("9C40", "0100007F:0050").empty());
+}
+
 TEST_F(StoreClientsTest, NothingIsFoundWhereThereIsNoStore) {
   const Program third = Connect(absl::StrCat(kPlace, "DP_RANK=3"));
   EXPECT_TRUE(search_.Find({}).empty());
