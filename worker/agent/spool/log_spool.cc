@@ -64,30 +64,6 @@ std::string Tail(const std::string& path, const SecretMask& mask) {
   return tail;
 }
 
-// Each value behind its size and a line break.
-std::string ToText(const std::vector<std::string>& values) {
-  std::string text;
-  for (const std::string& value : values) absl::StrAppend(&text, value.size(), "\n", value);
-  return text;
-}
-
-// Nothing if the text is damaged.
-std::optional<std::vector<std::string>> ToValues(const std::string& text) {
-  std::vector<std::string> values;
-  for (size_t at = 0; at < text.size();) {
-    const size_t line = text.find('\n', at);
-    size_t size = 0;
-    if (line == text.npos || !absl::SimpleAtoi(text.substr(at, line - at), &size) ||
-        size > text.size() - line - 1) {
-      return std::nullopt;
-    }
-    values.push_back(text.substr(line + 1, size));
-    at = line + 1 + size;
-  }
-  if (values.empty()) return std::nullopt;
-  return values;
-}
-
 absl::Status SpoolError(const std::string& path) {
   return absl::InternalError(absl::StrCat("spool ", path, ": ", std::strerror(errno)));
 }
@@ -192,7 +168,7 @@ absl::Status LogSpool::GiveTo(const Account& account) const {
 }
 
 absl::Status LogSpool::KeepSecrets(const std::vector<std::string>& values) const {
-  if (values.empty() || ReplaceFile(secrets_file(), ToText(values))) return absl::OkStatus();
+  if (values.empty() || ReplaceFile(secrets_file(), SecretsText(values))) return absl::OkStatus();
   return SpoolError(secrets_file());
 }
 
@@ -201,7 +177,7 @@ SecretMask LogSpool::Mask() const {
   if (!fs::exists(secrets_file(), error) && !error) return SecretMask();
   std::ifstream file(secrets_file(), std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  const auto values = file.bad() ? std::nullopt : ToValues(text);
+  const auto values = file.bad() ? std::nullopt : SecretsInText(text);
   if (values) return SecretMask(*values);
   Log(Severity::kWarning, "secrets_lost", {{"file", secrets_file()}});
   return SecretMask::OfEverything();

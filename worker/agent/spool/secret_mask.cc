@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/limits.h"
 
@@ -124,6 +126,29 @@ void SecretMask::Hide(std::string* text, Cut cut) const {
     if (at < hidden) (*text)[at] = kHidden;
   }
   if (open >= kPatternBytesMin) text->replace(text->size() - open, open, open, kHidden);
+}
+
+// Each value behind its size and a line break.
+std::string SecretsText(const std::vector<std::string>& values) {
+  std::string text;
+  for (const std::string& value : values) absl::StrAppend(&text, value.size(), "\n", value);
+  return text;
+}
+
+std::optional<std::vector<std::string>> SecretsInText(const std::string& text) {
+  std::vector<std::string> values;
+  for (size_t at = 0; at < text.size();) {
+    const size_t line = text.find('\n', at);
+    size_t size = 0;
+    if (line == text.npos || !absl::SimpleAtoi(text.substr(at, line - at), &size) ||
+        size > text.size() - line - 1) {
+      return std::nullopt;
+    }
+    values.push_back(text.substr(line + 1, size));
+    at = line + 1 + size;
+  }
+  if (values.empty()) return std::nullopt;
+  return values;
 }
 
 }  // namespace dp::worker

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,5 +57,10 @@ class SecretMask {
   std::vector<Pattern> patterns_;  // sorted
   std::vector<bool> begins_;       // by hash: a pattern may begin so; empty without patterns
 };
+
+// The values of secrets as the spool keeps them, for the masks of later daemons. Pure.
+std::string SecretsText(const std::vector<std::string>& values);
+// The values again; nothing if the text is damaged, or holds none.
+std::optional<std::vector<std::string>> SecretsInText(const std::string& text);
 
 }  // namespace dp::worker

@@ -24,6 +24,14 @@ TEST(SecretMaskTest, EachByteOfASecretBecomesAStar) {
   EXPECT_EQ(Hidden({"hf_abc"}, ""), "");
 }
 
+TEST(SecretMaskTest, TheTextOfTheSpoolGivesTheSameValues) {
+  const std::vector<std::string> values = {"hf_abc", "", "two\nlines", std::string("\0a", 2)};
+  EXPECT_EQ(SecretsInText(SecretsText(values)), values);
+  for (const char* damaged : {"", "6", "6\nhf_ab", "x\nhf_abc", "-1\nhf_abc", "6\nhf_abc7"}) {
+    EXPECT_EQ(SecretsInText(damaged), std::nullopt) << damaged;
+  }
+}
+
 TEST(SecretMaskTest, SecretsMayOverlapAndContainEachOther) {
   EXPECT_EQ(Hidden({"abcd", "cdef", "abcdefgh"}, "abcdef abcdefgh xcdef abcdab"),
             "****** ******** x**** ****ab");

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/program/log.h"
@@ -46,11 +48,16 @@ std::string HeadOf(const FileDescriptor& file, uint64_t size) {
   return ReadFrom(file, 0, std::min(size, FileGlimpse::kHeadBytesMax));
 }
 
-// 0 if the file was never emptied.
+// Far above the size of any file. The coordinator takes no larger offsets.
+constexpr uint64_t kShiftMax = uint64_t{1} << 60;
+
+// 0 if the file was never emptied, and if the note of it is damaged. In that case the coordinator's
+// offset shows that it was (Acknowledge).
 uint64_t ReadShift(const std::string& path) {
+  std::ifstream file(path + SpoolFile::kShiftSuffix);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
   uint64_t shift = 0;
-  std::ifstream(path + SpoolFile::kShiftSuffix) >> shift;
-  return shift;
+  return absl::SimpleAtoi(text, &shift) && shift <= kShiftMax ? shift : 0;
 }
 
 absl::Status SpoolFailed(const std::string& path, int error) {

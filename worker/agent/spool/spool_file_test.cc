@@ -386,6 +386,16 @@ TEST_F(SpoolFileTest, AShiftThatCannotBeRecordedIsTriedAgainAndNothingWaitsForIt
   EXPECT_EQ(Sent(next), "two\n");
 }
 
+TEST_F(SpoolFileTest, ADamagedRecordOfAShiftIsNone) {
+  Write("one\n");
+  for (const char* damaged : {"18446744073709551615", "99999999999999999999", "-1", "4x", "x"}) {
+    std::ofstream(path_ + SpoolFile::kShiftSuffix) << damaged;
+    SpoolFile next(path_, /*left_over=*/true);
+    EXPECT_EQ(next.use().size, 4u) << damaged;
+    EXPECT_EQ(Sent(next), "one\n") << damaged;
+  }
+}
+
 TEST_F(SpoolFileTest, AnAcknowledgementBeyondTheEndShowsThatTheFileWasEmptied) {
   Write("two\n");
   SpoolFile next(path_, /*left_over=*/true);
