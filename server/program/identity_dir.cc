@@ -47,7 +47,7 @@ absl::Status Write(const std::filesystem::path& path, const std::string& text) {
       absl::StrCat(path.string(), " cannot be written: ", std::generic_category().message(errno)));
 }
 
-// The certificates of the text, and nothing else: gRPC stops in silence at the first text that it
+// The certificates of the text, and nothing else. gRPC stops in silence at the first part that it
 // cannot read, and would reject callers of the authorities behind it.
 // Errors: FailedPrecondition the file holds no certificates, or a damaged part.
 absl::StatusOr<std::string> AuthoritiesIn(const std::string& path, const std::string& pem) {
@@ -185,8 +185,8 @@ absl::Status IdentityDir::Refresh(absl::Time now) {
   return first;
 }
 
-// The key stays: gRPC may read the two files at different times. One that was lost or damaged is
-// made again, because no handshake would succeed with it.
+// The key stays: gRPC may read the two files at different times. A lost or damaged key is made
+// again, because no handshake would succeed with it.
 absl::Status IdentityDir::RefreshServer(absl::Time now) {
   if (!options_.chain_file.empty()) return CheckGiven(options_, now);
   const auto chain = path_ / "server" / security::kChainFile;

@@ -54,7 +54,7 @@ void SpoolWatch::TellTrouble(const Files& files) {
 
 SpoolWatch::Files SpoolWatch::Next() {
   MutexLock lock(mu_);
-  (void)changed_.WaitFor(mu_, kLookAgain, [this] { return ended_; });
+  (void)changed_.WaitFor(mu_, kLookAgain, [this]() DP_REQUIRES(mu_) { return ended_; });
   while (files_.empty() && !ended_) changed_.Wait(mu_);
   return ended_ ? Files() : files_;
 }
