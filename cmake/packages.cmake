@@ -45,8 +45,17 @@ endif()
 
 if(DP_WITH_GRPC)
   set(CMAKE_FIND_PACKAGE_PREFER_CONFIG OFF)
-  find_package(Protobuf REQUIRED)
+  # Since 22, Protocol Buffers need abseil, which only their own configuration names. Debian's 3.21 has none.
+  find_package(Protobuf CONFIG QUIET)
+  if(NOT Protobuf_FOUND)
+    find_package(Protobuf REQUIRED)
+  endif()
   find_package(gRPC REQUIRED CONFIG)
+  # Later releases deprecate functions whose successors 1.51, of Debian 12, does not have.
+  if(gRPC_VERSION VERSION_GREATER_EQUAL 1.52)
+    target_compile_options(dp_options INTERFACE
+      $<$<COMPILE_LANGUAGE:CXX>:-Wno-error=deprecated-declarations>)
+  endif()
   find_package(SQLite3 REQUIRED)
   find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
   find_package(yaml-cpp REQUIRED)

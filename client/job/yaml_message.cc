@@ -38,7 +38,7 @@ const FieldDescriptor* FindField(const Descriptor& type, const std::string& name
 
 std::vector<std::string> FieldNames(const Descriptor& type) {
   std::vector<std::string> names;
-  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->json_name());
+  for (int i = 0; i < type.field_count(); ++i) names.emplace_back(type.field(i)->json_name());
   return names;
 }
 

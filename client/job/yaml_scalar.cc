@@ -65,7 +65,7 @@ std::string IntType(const FieldDescriptor& field) {
       {"dp.v1.CommandSpec.max_restarts", {0, kRestartsMax}},
       {"dp.v1.RestartSpec.max_restarts", {0, kRestartsMax}},
   };
-  const auto found = bounds.find(field.full_name());
+  const auto found = bounds.find(std::string(field.full_name()));
   if (found == bounds.end())
     return absl::StrCat("a whole number from ", std::numeric_limits<Int>::min(), " to ",
                         std::numeric_limits<Int>::max());

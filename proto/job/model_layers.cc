@@ -45,7 +45,7 @@ std::vector<std::string> KindNames() {
   std::vector<std::string> names;
   const google::protobuf::OneofDescriptor& kinds =
       *v1::LayerSpec::descriptor()->FindOneofByName("kind");
-  for (int i = 0; i < kinds.field_count(); ++i) names.push_back(kinds.field(i)->json_name());
+  for (int i = 0; i < kinds.field_count(); ++i) names.emplace_back(kinds.field(i)->json_name());
   return names;
 }
 

@@ -102,7 +102,8 @@ std::optional<UnusableValue> FindIn(const Message& message, const std::string& p
   std::vector<const FieldDescriptor*> set;
   message.GetReflection()->ListFields(message, &set);
   for (const FieldDescriptor* field : set) {
-    if (auto found = FindInField(message, *field, prefix + field->json_name())) return found;
+    const std::string path = absl::StrCat(prefix, field->json_name());
+    if (auto found = FindInField(message, *field, path)) return found;
   }
   return std::nullopt;
 }

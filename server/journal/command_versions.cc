@@ -12,7 +12,7 @@ using Record = journal::JournalRecord;
 
 std::string NameOfCommand(const Record& record) {
   const auto* field = Record::descriptor()->FindFieldByNumber(record.action_case());
-  return field == nullptr ? "its command" : field->name();
+  return field == nullptr ? "its command" : std::string(field->name());
 }
 
 }  // namespace

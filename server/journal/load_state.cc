@@ -152,7 +152,7 @@ absl::StatusOr<core::State> FromPieces(absl::Span<const std::string> pieces) {
   LoadedState loaded;
   for (size_t i = 0; i < pieces.size(); ++i) {
     google::protobuf::Arena arena;  // much faster than the heap
-    auto& piece = *google::protobuf::Arena::CreateMessage<journal::Snapshot>(&arena);
+    auto& piece = *journal::Snapshot::default_instance().New(&arena);
     if (!piece.ParseFromString(pieces[i])) {
       return absl::DataLossError(absl::StrCat("piece ", i + 1, " of the snapshot is damaged"));
     }

@@ -34,8 +34,9 @@ Place PlaceOf(const Message& message, std::string_view name) {
   const FieldDescriptor* const field =
       message.GetDescriptor()->FindFieldByName({name.data(), name.size()});
   if (field == nullptr) {
-    std::fprintf(stderr, "%s needs a field \"%.*s\"\n", message.GetTypeName().c_str(),
-                 static_cast<int>(name.size()), name.data());
+    const std::string type(message.GetTypeName());
+    std::fprintf(stderr, "%s needs a field \"%.*s\"\n", type.c_str(), static_cast<int>(name.size()),
+                 name.data());
   }
   DP_CHECK(field != nullptr);
   return {message, field};

@@ -49,9 +49,7 @@ class Pieces {
   }
 
  private:
-  journal::Snapshot* New() {
-    return google::protobuf::Arena::CreateMessage<journal::Snapshot>(&arena_);
-  }
+  journal::Snapshot* New() { return journal::Snapshot::default_instance().New(&arena_); }
   void End() {
     // Labels are a map, whose order differs from message to message without this option.
     google::protobuf::io::StringOutputStream stream(&pieces_.emplace_back());

@@ -52,7 +52,7 @@ void FillAboutOurs(Message* message, int depth);
 
 void FillField(const FieldDescriptor* field, Message* message, int depth) {
   const auto* reflection = message->GetReflection();
-  const std::string& name = field->name();
+  const std::string name(field->name());
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_UINT64:
       return reflection->SetUInt64(message, field, name == "since" || name == "after" ? 0 : 1);

@@ -73,7 +73,7 @@ void Fill(const Guess& guess, int depth, Message* message);
 
 void FillField(const Guess& guess, int depth, const FieldDescriptor* field, Message* message) {
   const Reflection* reflection = message->GetReflection();
-  const std::string& name = field->name();
+  const std::string name(field->name());
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_UINT64: {
       const uint64_t value = name == "incarnation"                       ? guess.incarnation
@@ -149,8 +149,9 @@ class SecretsTest : public ServicesFixture {
                                           ->GetPrototype(method->output_type())
                                           ->New());
     const grpc::Status status = CallGeneric(method, *request, response.get());
-    ExpectNoSecretIn(status.error_message(), method->full_name());
-    ExpectNoSecretIn(response->DebugString(), method->full_name());
+    const std::string name(method->full_name());
+    ExpectNoSecretIn(status.error_message(), name);
+    ExpectNoSecretIn(response->DebugString(), name);
     return !status.ok();
   }
 
@@ -182,7 +183,7 @@ TEST_F(SecretsTest, NoCallOfAStrangerIsToldWhatWouldLetItActAsAnother) {
   std::set<std::string> refused;
   for (const MethodDescriptor* method : UnaryMethods()) {
     for (const Guess& guess : {Guess{}, Guess{.worker = 77}, Guess{.generation = 9}}) {
-      if (CallAsStranger(method, guess)) refused.insert(method->name());
+      if (CallAsStranger(method, guess)) refused.emplace(method->name());
     }
   }
   for (const char* name : {"Heartbeat", "WatchAssignment", "ReportRank", "ReportSlots", "Append"}) {

@@ -82,8 +82,8 @@ absl::Status GoneWhileWaiting(const absl::Status& status) {
 class ExecuteMessages final : public grpc::MessageHolder<v1::ExecuteRequest, v1::ExecuteResponse> {
  public:
   ExecuteMessages() {
-    set_request(google::protobuf::Arena::CreateMessage<v1::ExecuteRequest>(&arena_));
-    set_response(google::protobuf::Arena::CreateMessage<v1::ExecuteResponse>(&arena_));
+    set_request(v1::ExecuteRequest::default_instance().New(&arena_));
+    set_response(v1::ExecuteResponse::default_instance().New(&arena_));
   }
 
   void Release() override { delete this; }

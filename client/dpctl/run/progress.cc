@@ -15,8 +15,8 @@ std::optional<v1::Metric> Parse(absl::string_view json) {
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;  // a newer trainer may add fields
   v1::Metric metric;
-  const auto status = google::protobuf::util::JsonStringToMessage(
-      google::protobuf::StringPiece(json.data(), json.size()), &metric, options);
+  const auto status =
+      google::protobuf::util::JsonStringToMessage({json.data(), json.size()}, &metric, options);
   if (!status.ok()) return std::nullopt;
   return metric;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/check.h"
 #include "google/protobuf/util/json_util.h"
+#include "proto/convert/json_options.h"
 #include "proto/job/job_spec.h"
 #include "yaml-cpp/yaml.h"
 
@@ -51,7 +52,7 @@ YAML::Node WithoutEmpty(const YAML::Node& node) {
 std::string SpecJson(const v1::JobSpec& spec) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
-  options.always_print_primitive_fields = true;  // a default of 0 is a default, too
+  PrintDefaults(&options);  // a default of 0 is a default, too
   std::string json;
   DP_CHECK(google::protobuf::util::MessageToJsonString(spec, &json, options).ok());
   // Fields of the job itself are indented by one space.

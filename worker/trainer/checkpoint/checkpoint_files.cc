@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "google/protobuf/util/json_util.h"
+#include "proto/convert/json_options.h"
 #include "worker/trainer/checkpoint/durable_file.h"
 #include "worker/trainer/checkpoint/safetensors.h"
 #include "worker/trainer/checkpoint/sha256.h"
@@ -76,7 +77,7 @@ absl::Status WriteTensors(const std::string& name, const std::vector<NamedTensor
 std::string Json(const v1::CheckpointManifest& manifest) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
+  PrintDefaults(&options);
   std::string json;
   DP_CHECK(google::protobuf::util::MessageToJsonString(manifest, &json, options).ok());
   return json;
