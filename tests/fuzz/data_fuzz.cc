@@ -7,11 +7,14 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/testing/scratch_dir.h"
+#include "client/job/idx_shape.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/seeds.h"
 #include "worker/engine/data/idx.h"
@@ -55,6 +58,18 @@ void CheckIdx(const std::string& path, int axes, absl::string_view plain) {
                       [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); }));
 }
 
+// dpctl reads no more than the header of such a file, whatever follows.
+void CheckShape(absl::string_view file) {
+  static const ScratchDir& dir = *new ScratchDir();
+  std::ofstream(dir.path() / "train-images-idx3-ubyte", std::ios::binary) << file;
+  const auto shape = client::IdxSampleShape(dir.path());
+  if (!shape.has_value()) return;
+  DP_CHECK(shape->size() == 3 && (*shape)[0] == 1);
+  for (const int64_t extent : *shape) DP_CHECK(extent >= 0 && extent <= UINT32_MAX);
+  const auto array = engine::ReadIdx(dir.path() / "train-images-idx3-ubyte", 3);
+  if (array.ok()) DP_CHECK(array->extents[1] == (*shape)[1] && array->extents[2] == (*shape)[2]);
+}
+
 void CheckTokens(absl::string_view bytes, engine::TokenFormat format, int vocabulary) {
   const auto tokens = engine::ReadTokenFile(MemoryFile(bytes).path(), format, vocabulary);
   if (!tokens.ok()) return;
@@ -81,6 +96,7 @@ void Run(absl::string_view input) {
   } else {
     const bool zipped = input.substr(0, 2) == "\x1f\x8b";
     CheckIdx(MemoryFile(input).path(), 1 + choice % 4, zipped ? "" : input);
+    CheckShape(input);
   }
 }
 

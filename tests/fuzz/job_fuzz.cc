@@ -5,6 +5,7 @@
 //
 // Lines that begin with "--set " at the head of the input are overrides; the rest is the file.
 
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +48,15 @@ void CheckError(const absl::Status& status, size_t input_bytes) {
   DP_CHECK(message.size() <= kErrorBytesMax + 8 * input_bytes);
 }
 
+// The job has the names of its secrets, and nothing of where their values are.
+void CheckSecrets(const client::JobFile& job) {
+  DP_CHECK(std::ssize(job.secrets) == job.spec.secrets_size());
+  for (int i = 0; i < job.spec.secrets_size(); ++i) {
+    DP_CHECK(job.spec.secrets(i) == job.secrets[static_cast<size_t>(i)].name);
+    DP_CHECK(!absl::StrContains(job.spec.secrets(i), '='));
+  }
+}
+
 // A job whose every field dpctl has filled in.
 void CheckAsMessage(const v1::JobSpec& spec) {
   const auto checked = server::CheckJobSpec(spec);
@@ -68,6 +78,7 @@ void Run(absl::string_view text) {
   const Input input = Split(text);
   auto parsed = client::ParseJobFile(input.file, kFile, input.overrides);
   if (!parsed.ok()) return CheckError(parsed.status(), text.size());
+  CheckSecrets(*parsed);
   v1::JobSpec& spec = parsed->spec;
   FillDefaults(parsed->source, spec);
   const v1::JobSpec filled = spec;

@@ -1,21 +1,27 @@
 // Texts of administrators and drivers. They are limits of users and queues, addresses to listen on,
-// ranks and times on dpctl's command line, and tables of nvidia-smi and NVML.
+// ranks and times on dpctl's command line, and tables of nvidia-smi and NVML. Two more are the
+// driver's folder in /proc and CUDA_VISIBLE_DEVICES.
 //
 // The first byte chooses the parser.
 
 #include <climits>
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/testing/scratch_dir.h"
 #include "client/dpctl/flag_types.h"
 #include "client/dpctl/view/holder_view.h"
 #include "server/program/limits_file.h"
 #include "server/rpc/listen_address.h"
 #include "tests/fuzz/seeds.h"
 #include "worker/agent/gpus/gpu_inventory.h"
+#include "worker/agent/gpus/gpus.h"
 #include "worker/agent/gpus/smi_table.h"
 
 namespace dp::fuzz::settings {
@@ -81,8 +87,25 @@ void CheckNvmlLines(absl::string_view text) {
   DP_CHECK(again.ok() && again->gpus == found->gpus && again->lost == found->lost);
 }
 
-constexpr void (*kParsers[])(absl::string_view) = {CheckLimits, CheckListenAddress, CheckRanks,
-                                                   CheckSince,  CheckSmi,           CheckNvmlLines};
+// A driver's file on a GPU, a zero byte, CUDA_VISIBLE_DEVICES.
+void CheckGpus(absl::string_view text) {
+  static const ScratchDir& dir = *new ScratchDir();
+  const std::filesystem::path folder = dir.path() / "0000:c1:00.0";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "information", std::ios::binary) << TakePart(&text, '\0');
+  std::vector<worker::InstalledGpu> gpus = worker::ListByProc(dir.path());
+  DP_CHECK(gpus.size() == 1 && gpus[0].bus_id == "00000000:c1:00.0");
+  gpus.push_back({.bus_id = "00000000:c2:00.0", .uuid = "GPU-77", .model = gpus[0].model});
+  const std::string visible(text);
+  const worker::CudaLimit limit{.visible = visible.c_str(), .order = "PCI_BUS_ID"};
+  const std::vector<std::string> found = worker::FindGpus(limit, gpus);
+  DP_CHECK(std::set(found.begin(), found.end()).size() == found.size());
+  (void)worker::GpuLines({.gpus = gpus, .listed_by = "proc"}, found,
+                         worker::WhyLeftOut(limit, gpus));
+}
+
+constexpr void (*kParsers[])(absl::string_view) = {
+    CheckLimits, CheckListenAddress, CheckRanks, CheckSince, CheckSmi, CheckNvmlLines, CheckGpus};
 
 }  // namespace
 
@@ -100,7 +123,9 @@ std::vector<std::string> Seeds() {
           Chosen(4, "1, GPU-77, NVIDIA A100, [N/A], 4, [Not Supported], 31, 2, Yes\n"),
           Chosen(4, "00000000:C1:00.0, GPU-2f5a, NVIDIA H100\n"),
           Chosen(5, "noise\nnvml-gpu\t0000:c1:00.0\tGPU-2f5a\tNVIDIA H100\nnvml-lost\t1\n"),
-          Chosen(5, "\nnvml-why-not\tno driver\n")};
+          Chosen(5, "\nnvml-why-not\tno driver\n"),
+          Chosen(6, absl::StrCat("Model: \t NVIDIA H100\nGPU UUID: \t GPU-2f5a\n",
+                                 std::string(1, '\0'), "GPU-7, 0,-1"))};
 }
 
 }  // namespace dp::fuzz::settings
