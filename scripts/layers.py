@@ -21,7 +21,7 @@ SERVER_CALLS = ["server/convert", "server/callers", "server/driver", "proto", *S
 COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local gloo nccl"), "store", "base"]
 ENGINE = [*COLLECTIVES, *rooms("worker/engine", "ddp nn data device")]
 CUDA = "worker/engine/device/cuda"
-AGENT_ROOMS = rooms("worker/agent", "accounts processes gpus spool launch stores")
+AGENT_ROOMS = rooms("worker/agent", "accounts sandbox processes gpus spool launch stores")
 TRAINER_ROOMS = rooms("worker/trainer", "model checkpoint loop program")
 CALLER = ["client", "proto", "store", "base"]
 DPCTL = ["client/dpctl", "client/dpctl/local", "client/job", "client", "proto/job", "proto", "base/security", "base"]
@@ -70,10 +70,11 @@ MAY_INCLUDE = {
     f"{CUDA}/network": [*rooms(CUDA, "kernels layers libraries plans runtime"), *rooms("worker/engine", "device data"), "base"],
     f"{CUDA}/step": [*rooms(CUDA, "kernels layers network runtime"), *rooms("worker/engine", "device ddp"), "base"],
     "worker/agent/accounts": ["base"],
-    "worker/agent/processes": ["worker/agent/accounts", "worker/core", "base"],
+    "worker/agent/sandbox": ["base"],
+    "worker/agent/processes": [*rooms("worker/agent", "accounts sandbox"), "worker/core", "base"],
     "worker/agent/gpus": ["worker/agent/processes", "worker/core", "proto", "base"],
     "worker/agent/spool": ["worker/agent/accounts", "worker/agent/processes", "worker/core", *CALLER],
-    "worker/agent/launch": [*rooms("worker/agent", "accounts spool processes"), "worker/core", "proto/job", "proto", "base"],
+    "worker/agent/launch": [*rooms("worker/agent", "accounts sandbox spool processes"), "worker/core", "proto/job", "proto", "base"],
     "worker/agent/stores": ["worker/agent/launch", "worker/agent/processes", "store/wire", "store/relay", *CALLER],
     "worker/agent": [*AGENT_ROOMS, "worker/core", "store/wire", "base/security", *CALLER],
     "worker/trainer": ["base"],

@@ -23,7 +23,7 @@ OPTIONAL = {
     "a GPU, or a host without one": r"GPU|CUDA|NVML|NCCL|cuDNN|this host has a driver",
     "wheels from the network": r"^kubectl and the schemas cannot be installed",
     "hierarchies of cgroups v1": r"cgroups? of (freezer|name=systemd|memory)|beside (one of )?v1",
-    "what containers seldom allow": r"^no IPv6 here|^no process may be traced here|files only$",
+    "what containers seldom allow": r"^no IPv6 here|^no process may be traced here|^no user namespaces|files only$",
     "another PyTorch than the distribution's": r"^torch \d",
     "a case that a variant of a test has not": r"^one rank |has no step programs",
 }

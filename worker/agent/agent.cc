@@ -131,8 +131,7 @@ void Agent::Do(const Start& start) {
   const LogSpool spool = SpoolOf(key);
   if (left_overs_.contains(key)) left_overs_.Drop(key);  // a spool of another coordinator's job
   const v1::AssignedRank& assigned = assigned_.at(key);
-  absl::Status made = spool.Create({dp::FromProto(assigned.submitted_at()), session_});
-  if (made.ok()) made = spool.KeepSecrets(SecretsOf(assigned));
+  const absl::Status made = MakeFiles(assigned, spool);
   if (!made.ok()) {
     spool.Remove();  // the files that could be made
     return DeclineAll(start.rank, std::string(made.message()));
@@ -151,6 +150,15 @@ void Agent::Do(const Start& start) {
   runner_.Start(key, *std::move(command));
 }
 
+absl::Status Agent::MakeFiles(const v1::AssignedRank& rank, const LogSpool& spool) {
+  DP_RETURN_IF_ERROR(spool.Create({dp::FromProto(rank.submitted_at()), session_}));
+  DP_RETURN_IF_ERROR(spool.KeepSecrets(SecretsOf(rank)));
+  if (options_.private_tmps == nullptr) return absl::OkStatus();
+  const RankKey key = KeyOf(rank);
+  return options_.private_tmps->Make(key.job, key.generation,
+                                     MountsOf(rank_host_.sandbox, spool.generation_dir()));
+}
+
 absl::StatusOr<RankCommand> Agent::CommandOf(const v1::AssignedRank& rank, const LogSpool& spool) {
   DP_ASSIGN_OR_RETURN(const auto run_as, accounts_.Of(rank, rank_host_.worker));
   StoreEndpoint store;
@@ -159,7 +167,12 @@ absl::StatusOr<RankCommand> Agent::CommandOf(const v1::AssignedRank& rank, const
   }
   DP_RETURN_IF_ERROR(WriteRankCredential(rank, spool));
   if (run_as) DP_RETURN_IF_ERROR(spool.GiveTo(*run_as));
-  return CommandFor(rank, rank_host_, store, spool, run_as);
+  DP_ASSIGN_OR_RETURN(RankCommand command, CommandFor(rank, rank_host_, store, spool, run_as));
+  if (options_.private_tmps != nullptr) {
+    const RankKey key = KeyOf(rank);
+    command.mounts.private_tmp = options_.private_tmps->PathOf(key.job, key.generation);
+  }
+  return command;
 }
 
 absl::Status Agent::WriteRankCredential(const v1::AssignedRank& rank, const LogSpool& spool) const {
@@ -219,9 +232,9 @@ void Agent::Do(const Forget& forget) {
   if (shipped) left_overs_.Drop(forget.key);
   if (!shipped) left_overs_.Add(forget.key);
   const auto& [job, generation, rank] = forget.key;
-  if (options_.stores != nullptr && !Holds(job, generation)) {
-    options_.stores->RanksGone(job, generation);
-  }
+  if (Holds(job, generation)) return;
+  if (options_.stores != nullptr) options_.stores->RanksGone(job, generation);
+  if (options_.private_tmps != nullptr) options_.private_tmps->RanksGone(job, generation);
 }
 
 void Agent::SendFirstReport(const Decision& decision) {

@@ -24,6 +24,7 @@
 #include "worker/agent/processes/process_runner.h"
 #include "worker/agent/rank_accounts.h"
 #include "worker/agent/reporter.h"
+#include "worker/agent/sandbox/private_tmps.h"
 #include "worker/agent/slot_return.h"
 #include "worker/agent/spool/log_shipper.h"
 #include "worker/agent/stores/listener_probe.h"
@@ -78,6 +79,8 @@ struct AgentOptions {
   // account, whose answer reaches the mailbox as AccountFound.
   RunAs run_as = {};
   std::function<void(const std::string& name)> ask_account;
+  // The private /tmp of each generation. The caller owns it. Null: ranks have the host's.
+  PrivateTmps* private_tmps = nullptr;
   // As CountOomKills. Null: unknown.
   std::function<int64_t()> oom_kills;
   uint64_t seed = 0;  // of back-offs and incarnations
@@ -159,6 +162,8 @@ class Agent {
                                         const std::optional<Account>& run_as);
   // For a rank that may call the coordinator.
   absl::Status WriteRankCredential(const v1::AssignedRank& rank, const LogSpool& spool) const;
+  // Errors: those of the disk.
+  absl::Status MakeFiles(const v1::AssignedRank& rank, const LogSpool& spool);
   absl::StatusOr<RankCommand> CommandOf(const v1::AssignedRank& rank, const LogSpool& spool);
   // Whether this daemon knows a rank of the generation.
   bool Holds(JobId job, Generation generation) const;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "base/clock.h"
 #include "base/labels.h"
 #include "base/limits.h"
+#include "base/mutex.h"
 #include "base/no_memory_limit.h"
 #include "base/program/core_dumps.h"
 #include "base/program/descriptor_limit.h"
@@ -43,6 +45,8 @@
 #include "worker/agent/processes/guarded_runner.h"
 #include "worker/agent/processes/oom_kills.h"
 #include "worker/agent/processes/rank_cgroups.h"
+#include "worker/agent/sandbox/private_tmps.h"
+#include "worker/agent/sandbox_check.h"
 #include "worker/agent/shutdown_signals.h"
 #include "worker/agent/state_dir.h"
 #include "worker/agent/stores/listener_probe.h"
@@ -131,6 +135,13 @@ std::vector<std::vector<Device>> SlotDevicesOf(const HostFacts& host) {
   return by_slot;
 }
 
+// The path without links, or as it is.
+std::string RealPathOf(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  return error ? path : real.string();
+}
+
 AgentOptions OptionsFrom(const WorkerFlags& flags, const std::string& state_dir,
                          const std::string& credential_dir, const ReservedPorts& ports,
                          DrainEnd& drain_end) {
@@ -144,7 +155,8 @@ AgentOptions OptionsFrom(const WorkerFlags& flags, const std::string& state_dir,
       .spool_bytes_max = flags.spool_bytes_max,
       .rank_host = {.coordinator = flags.coordinator,
                     .credential_dir = credential_dir,
-                    .trainer = flags.trainer,
+                    // A link to it may be hidden by a private /tmp.
+                    .trainer = flags.private_tmp ? RealPathOf(flags.trainer) : flags.trainer,
                     .environment = flags.pass_all_env
                                        ? Variables()
                                        : PassedVariables(Variables(), flags.pass_env),
@@ -195,6 +207,7 @@ absl::StatusOr<client::Credentials> CredentialsIn(const std::string& dir) {
 // keeps no more rights than it needs. Programs that ranks may execute with privileges, or root's
 // jobs, need all rights that the host's administrator left.
 absl::Status OpenToRanks(const WorkerFlags& flags, const RunAs& run_as, const StateDir& state_dir) {
+  const bool mounts = flags.private_tmp || flags.read_only_root;
   if (run_as.kind == RunAs::Kind::kAccount) {
     DP_RETURN_IF_ERROR(CheckFixedAccount(run_as, FindAccount(run_as.account)));
   }
@@ -203,7 +216,36 @@ absl::Status OpenToRanks(const WorkerFlags& flags, const RunAs& run_as, const St
     return absl::OkStatus();
   }
   DP_RETURN_IF_ERROR(state_dir.OpenToOtherUsers());
-  return run_as.allow_root || flags.new_privileges ? absl::OkStatus() : KeepNeededCapabilities();
+  if (run_as.allow_root || flags.new_privileges) return absl::OkStatus();
+  return KeepNeededCapabilities(mounts);
+}
+
+Sandbox SandboxFrom(const WorkerFlags& flags, const CudaTrainer& cuda_trainer) {
+  Sandbox sandbox{.private_tmp = flags.private_tmp,
+                  .read_only_root = flags.read_only_root,
+                  .writable = flags.writable,
+                  .allowed_programs = flags.allow_program};
+  for (const std::string& trainer : {flags.trainer, cuda_trainer.path}) {
+    if (!trainer.empty()) sandbox.shown.push_back(RealPathOf(trainer));
+  }
+  return sandbox;
+}
+
+// Tries the mounts of ranks. Returns their private directories, also without the option if an
+// earlier daemon has left some; else null. Errors: those of CheckMounts.
+absl::StatusOr<std::unique_ptr<PrivateTmps>> OpenSandbox(const Sandbox& sandbox,
+                                                         const std::string& state_dir,
+                                                         const RunAs& run_as,
+                                                         std::function<bool()> earlier_gone) {
+  std::error_code error;
+  std::unique_ptr<PrivateTmps> tmps;
+  if (sandbox.private_tmp || std::filesystem::exists(state_dir + kPrivateTmpsName, error)) {
+    tmps = std::make_unique<PrivateTmps>(state_dir, std::move(earlier_gone));
+  }
+  DP_RETURN_IF_ERROR(CheckMounts(ProgramDir() / "dp-guard", sandbox,
+                                 sandbox.private_tmp ? tmps.get() : nullptr, state_dir,
+                                 run_as.changes_user()));
+  return tmps;
 }
 
 absl::Status Serve(const WorkerFlags& flags, const RunAs& run_as, NotifySocket& notify) {
@@ -216,10 +258,19 @@ absl::Status Serve(const WorkerFlags& flags, const RunAs& run_as, NotifySocket& 
   // cgroups, and to load a driver.
   DP_ASSIGN_OR_RETURN(const auto cgroups, OpenProcessTracking(flags.process_tracking));
   CudaTrainer cuda_trainer = CudaTrainerOf(flags);
+  DP_ASSIGN_OR_RETURN(const Sandbox sandbox, WithRealPaths(SandboxFrom(flags, cuda_trainer)));
   DP_RETURN_IF_ERROR(OpenToRanks(flags, run_as, state_dir));
+  // Asked by the lease's thread and by that of the private directories.
+  Mutex earlier_mu;
+  const auto earlier_gone = [&earlier_mu, &guard_lock, &cgroups] {
+    const MutexLock lock(earlier_mu);
+    return guard_lock.EarlierGuardsGone() && (cgroups == nullptr || cgroups->EarlierGone());
+  };
   Mailbox mailbox;
   client::Pause joining;
   ShutdownSignals signals(mailbox, [&joining] { joining.Stop(); });
+  DP_ASSIGN_OR_RETURN(const auto private_tmps,
+                      OpenSandbox(sandbox, state_dir.path(), run_as, earlier_gone));
   // The daemon is healthy while its coordinator is away: it waits, and reports that it waits.
   notify.Ready("waiting for the coordinator " + flags.coordinator);
   const auto credential_dir =
@@ -255,11 +306,11 @@ absl::Status Serve(const WorkerFlags& flags, const RunAs& run_as, NotifySocket& 
   options.gpus = gpus.get();
   options.rank_host.cuda_trainer = std::move(cuda_trainer.path);
   options.rank_host.no_cuda_trainer = std::move(cuda_trainer.why_not);
+  options.rank_host.sandbox = sandbox;
   options.process_tracking = cgroups == nullptr ? "guard" : cgroups->hierarchy();
   options.incarnations = &incarnations;
-  options.earlier_gone = [&guard_lock, &cgroups] {
-    return guard_lock.EarlierGuardsGone() && (cgroups == nullptr || cgroups->EarlierGone());
-  };
+  options.earlier_gone = earlier_gone;
+  options.private_tmps = sandbox.private_tmp ? private_tmps.get() : nullptr;
   if (cgroups == nullptr || !cgroups->limits_memory()) options.labels[kNoMemoryLimit] = "";
   options.stores = &stores;
   options.notify = &notify;

@@ -158,7 +158,11 @@ absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::stri
 }
 
 StateDir::StateDir(std::string path, bool named, FileDescriptor lock)
-    : path_(std::move(path)), named_(named), lock_(std::move(lock)) {}
+    : path_(std::move(path)), named_(named), lock_(std::move(lock)) {
+  std::error_code error;
+  const fs::path real = fs::canonical(path_, error);
+  if (!error) path_ = real;  // for the mounts of ranks
+}
 
 absl::Status StateDir::OpenToOtherUsers() const {
   for (const std::string& ours : {path_, path_ + "/spool"}) {

@@ -35,7 +35,7 @@ class StateDir {
   // closed to them, or the directory is another user's, who could change it; names the remedy.
   absl::Status OpenToOtherUsers() const;
 
-  // Absolute.
+  // Absolute and without links.
   const std::string& path() const { return path_; }
 
  private:

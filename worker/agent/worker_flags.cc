@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "worker/agent/local_address.h"
 #include "worker/agent/processes/rank_cgroups.h"
+#include "worker/agent/sandbox/program_rule.h"
 
 namespace dp::worker {
 namespace {
@@ -50,6 +51,13 @@ std::string WhyNoProgram(const std::string& path) {
   const bool runs =
       std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
   return runs ? "" : path + " is no program that can be run";
+}
+
+// The path may be there later; SandboxOf checks that.
+std::string WhyNotWritable(const std::string& path) {
+  const std::string normal = std::filesystem::path(path).lexically_normal();
+  if (normal.starts_with('/') && normal != "/") return "";
+  return "'" + path + "' cannot be writable alone; use an absolute path below /, such as /scratch";
 }
 
 // Rejects two values for one key, because one would be dropped. Throws like CLI11's own checks.
@@ -131,6 +139,28 @@ std::optional<int> ReadCommandLine(int argc, char** argv, WorkerFlags* flags) {
                "jobs may run as root, by --run-as self of a root daemon or as an account of uid 0");
   app.add_flag("--new-privileges", flags->new_privileges,
                "let setuid programs, such as sudo, give ranks their privileges");
+  app.add_flag("--private-tmp", flags->private_tmp,
+               "the ranks of each job on this host get a /tmp and /var/tmp of their own, below "
+               "--state-dir, which are removed after them");
+  CLI::Option* read_only = app.add_flag(
+      "--read-only-root", flags->read_only_root,
+      "ranks see all files read-only, except /tmp, /var/tmp, /dev, /proc and --writable");
+  app.add_option("--writable", flags->writable,
+                 "a path that ranks may write with --read-only-root, where permissions allow it; "
+                 "may be repeated")
+      ->needs(read_only)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("PATH")
+      ->check(WhyNotWritable);
+  app.add_option("--allow-program", flags->allow_program,
+                 "a program that jobs may run, by its path without links: /usr/bin/python3*, or "
+                 "/opt/tools/ for all below; an interpreter allows everything; may be repeated; "
+                 "default: every program")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("PATTERN")
+      ->check(WhyNoProgramPattern);
   app.add_flag("--store-any-user", flags->store_any_user,
                "serve ranks' stores to all processes of this host, as for ranks in containers that "
                "the daemon did not start; default: only to processes of the job, and of root");

@@ -30,6 +30,10 @@ struct WorkerFlags {
   std::string run_as;  // empty: the default
   bool allow_root = false;
   bool new_privileges = false;
+  bool private_tmp = false;
+  bool read_only_root = false;
+  std::vector<std::string> writable;
+  std::vector<std::string> allow_program;
   client::CredentialFlags credentials;
   std::string join;
   std::string undrain;  // ends the drain with this reason; empty: none

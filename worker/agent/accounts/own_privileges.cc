@@ -16,28 +16,37 @@
 namespace dp::worker {
 namespace {
 
+enum class Need { kMust, kMay, kMustForMounts };
+
 struct Needed {
   int number;
   const char* name;
-  bool must;
+  Need need;
 };
 
 constexpr Needed kNeeded[] = {
-    {CAP_SETUID, "CAP_SETUID", true},              // become the rank's user
-    {CAP_SETGID, "CAP_SETGID", true},              // and its groups
-    {CAP_KILL, "CAP_KILL", true},                  // end ranks
-    {CAP_CHOWN, "CAP_CHOWN", true},                // give a rank its spool files
-    {CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", true},  // read these files, which only their user may
+    {CAP_SETUID, "CAP_SETUID", Need::kMust},              // become the rank's user
+    {CAP_SETGID, "CAP_SETGID", Need::kMust},              // and its groups
+    {CAP_KILL, "CAP_KILL", Need::kMust},                  // end ranks
+    {CAP_CHOWN, "CAP_CHOWN", Need::kMust},                // give a rank its spool files
+    {CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", Need::kMust},  // read these, which only their user may
     // Find processes of other users where /proc hides them, and name the ranks that wait in a
     // store.
-    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", false},
+    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", Need::kMay},
+    {CAP_SYS_ADMIN, "CAP_SYS_ADMIN", Need::kMustForMounts},  // give a rank mounts of its own
 };
 
 constexpr uint64_t Bit(int capability) { return uint64_t{1} << capability; }
 
-uint64_t NeededBits() {
+bool Keeps(const Needed& needed, bool mounts) {
+  return mounts || needed.need != Need::kMustForMounts;
+}
+
+uint64_t NeededBits(bool mounts) {
   uint64_t bits = 0;
-  for (const Needed& each : kNeeded) bits |= Bit(each.number);
+  for (const Needed& each : kNeeded) {
+    if (Keeps(each, mounts)) bits |= Bit(each.number);
+  }
   return bits;
 }
 
@@ -58,9 +67,9 @@ struct Capabilities {
 };
 
 // Without CAP_SETPCAP the set stays as the host's administrator has made it.
-void LimitBoundingSet() {
+void LimitBoundingSet(uint64_t kept) {
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; ++capability) {
-    if ((NeededBits() & Bit(capability)) != 0 || prctl(PR_CAPBSET_READ, capability) == 0) continue;
+    if ((kept & Bit(capability)) != 0 || prctl(PR_CAPBSET_READ, capability) == 0) continue;
     if (prctl(PR_CAPBSET_DROP, capability) == 0) continue;
     Log(Severity::kWarning, "capabilities_not_dropped", {{"reason", std::strerror(errno)}});
     return;
@@ -81,7 +90,7 @@ void ForgetArgument(char** arguments, const std::string& value) {
   }
 }
 
-absl::Status KeepNeededCapabilities() {
+absl::Status KeepNeededCapabilities(bool mounts) {
   Capabilities capabilities;
   if (!capabilities.Read()) {
     return absl::InternalError(absl::StrCat("capabilities: ", std::strerror(errno)));
@@ -89,17 +98,19 @@ absl::Status KeepNeededCapabilities() {
   const uint64_t permitted = capabilities.permitted();
   std::string missing;
   for (const Needed& each : kNeeded) {
-    if (!each.must || (permitted & Bit(each.number)) != 0) continue;
+    if (!Keeps(each, mounts) || each.need == Need::kMay || (permitted & Bit(each.number)) != 0)
+      continue;
     absl::StrAppend(&missing, missing.empty() ? "" : ", ", each.name);
   }
   if (!missing.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "running jobs as other users needs capabilities that this daemon lacks: ", missing,
+        "running jobs as other users", mounts ? " with --private-tmp or --read-only-root" : "",
+        " needs capabilities that this daemon lacks: ", missing,
         "; grant them, or add --run-as self --allow-root"));
   }
-  LimitBoundingSet();
+  LimitBoundingSet(NeededBits(mounts));
   DropAmbientCapabilities();
-  capabilities.Set(permitted & NeededBits());
+  capabilities.Set(permitted & NeededBits(mounts));
   if (capabilities.Write()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("capabilities: ", std::strerror(errno)));
 }

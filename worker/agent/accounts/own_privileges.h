@@ -16,10 +16,10 @@ void ForgetVariable(const char* name);
 // `arguments` is that of main().
 void ForgetArgument(char** arguments, const std::string& value);
 
-// Keeps the capabilities of a daemon that runs ranks as other users; docs/worker.md lists them.
-// Drops all others for good, also for the programs that this process starts. Errors:
-// FailedPrecondition names the capabilities that this process lacks.
-absl::Status KeepNeededCapabilities();
+// Keeps the capabilities of a daemon that runs ranks as other users, with mounts of their own or
+// without; docs/worker.md lists them. Drops all others for good, also for the programs that this
+// process starts. Errors: FailedPrecondition names the capabilities that this process lacks.
+absl::Status KeepNeededCapabilities(bool mounts);
 
 // Programs that this process starts inherit no capability by the ambient set.
 void DropAmbientCapabilities();

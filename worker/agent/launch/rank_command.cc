@@ -17,6 +17,9 @@ namespace {
 // The dp variables that describe the host and not a place in a job.
 constexpr std::string_view kOfTheHost[] = {"DP_CUDA_PLAN_CACHE"};
 
+// Those that ld.so(8) obeys.
+constexpr char kLoaderVariables[] = "LD_";
+
 bool IsPassedOn(std::string_view name) {
   return !name.starts_with(kReservedVariables) ||
          std::find(std::begin(kOfTheHost), std::end(kOfTheHost), name) != std::end(kOfTheHost);
@@ -126,6 +129,28 @@ absl::Status AddSecrets(const v1::AssignedRank& rank, Environment* environment) 
                                                     *missing.begin(), "; submit the job again"));
 }
 
+// The loader's variables make an allowed program run other code.
+absl::Status CheckVariables(const v1::AssignedRank& rank, const RankHost& host) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : rank.spec().env()) names.insert(name);
+  names.insert(rank.spec().secrets().begin(), rank.spec().secrets().end());
+  const auto loaders = names.lower_bound(kLoaderVariables);
+  if (loaders == names.end() || !loaders->starts_with(kLoaderVariables)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", rank.job(), ": worker ", host.worker,
+                   " allows only some programs (--allow-program), and variable ", *loaders,
+                   " can make them run others; remove it from the job, or choose another worker"));
+}
+
+// A train job runs the daemon's own trainer.
+absl::Status LimitPrograms(const v1::AssignedRank& rank, const RankHost& host,
+                           RankCommand* command) {
+  if (host.sandbox.allowed_programs.empty()) return absl::OkStatus();
+  DP_RETURN_IF_ERROR(CheckVariables(rank, host));
+  if (rank.spec().has_command()) command->allowed_programs = host.sandbox.allowed_programs;
+  return absl::OkStatus();
+}
+
 bool StopsWhenIsolated(const v1::JobSpec& spec) {
   return (spec.has_command() ? spec.command().on_isolation() : spec.train().on_isolation()) ==
          "stop";
@@ -137,6 +162,8 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
                                        const StoreEndpoint& store, const LogSpool& spool,
                                        const std::optional<Account>& run_as) {
   Environment environment = Inherited(host.environment);
+  if (host.sandbox.private_tmp)
+    environment.erase("TMPDIR");  // that of the daemon is no private one
   if (run_as) SetAccount(*run_as, &environment);
   AddPlace(rank, host, spool, &environment);
   RankCommand command{.stdout_path = spool.path(v1::LOG_STREAM_STDOUT),
@@ -145,6 +172,11 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
   command.memory_bytes = int64_t{rank.spec().memory_mib_per_rank()} << 20;
   command.new_privileges = host.new_privileges;
   command.run_as = run_as;
+  command.worker = host.worker;
+  if (host.sandbox.needs_mounts()) {
+    command.mounts = MountsOf(host.sandbox, spool.generation_dir());
+  }
+  DP_RETURN_IF_ERROR(LimitPrograms(rank, host, &command));
   switch (rank.spec().program_case()) {
     case v1::JobSpec::kTrain:
       SetTrainer(rank, host, &environment, &command);

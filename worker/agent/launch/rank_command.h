@@ -10,6 +10,7 @@
 #include "worker/agent/accounts/account.h"
 #include "worker/agent/launch/launch_environment.h"
 #include "worker/agent/processes/process_runner.h"
+#include "worker/agent/sandbox/sandbox.h"
 #include "worker/agent/spool/log_spool.h"
 #include "worker/core/supervisor.h"
 
@@ -29,13 +30,15 @@ struct RankHost {
   std::vector<std::string> environment;  // the daemon's, NAME=value
   HostFacts facts = {};
   bool new_privileges = false;  // whether setuid programs give ranks their privileges
+  Sandbox sandbox = {};
 };
 
 // The program, environment (docs/worker.md and docs/command-jobs.md list it) and files of a rank.
 // The job's own variables come last but cannot replace DP_* variables, and its secrets behind them.
 // `store` is where the ranks of a command job meet. `run_as`: the rank's user, whose home and names
 // replace the daemon's; none: the daemon's. Errors: Unimplemented the job has no program that this
-// daemon knows; FailedPrecondition the assignment lacks a secret of the job.
+// daemon knows. FailedPrecondition the assignment lacks a secret of the job, or a variable of the
+// job would change which program runs. RankMounts::private_tmp stays empty.
 absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
                                        const StoreEndpoint& store, const LogSpool& spool,
                                        const std::optional<Account>& run_as = std::nullopt);

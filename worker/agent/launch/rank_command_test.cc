@@ -79,6 +79,59 @@ TEST_F(RankCommandTest, TheJobsVariablesWinButNotOverTheRanksPlace) {
   EXPECT_THAT(Command().environment, Contains("DP_RANK=3"));
 }
 
+class RankSandboxTest : public RankCommandTest {
+ protected:
+  RankSandboxTest() {
+    host_.environment.push_back("TMPDIR=/scratch");
+    rank_.mutable_spec()->mutable_command()->add_argv("tool");
+    rank_.add_hosts()->set_address("10.0.0.2");
+  }
+  std::string Refusal() const {
+    return std::string(
+        CommandFor(rank_, host_, {}, LogSpool("/state", KeyOf(rank_))).status().message());
+  }
+};
+
+TEST_F(RankSandboxTest, WithoutOptionsARankIsNotConfined) {
+  EXPECT_FALSE(Command().mounts.any());
+  EXPECT_THAT(Command().allowed_programs, testing::IsEmpty());
+  EXPECT_THAT(Command().environment, Contains("TMPDIR=/scratch"));
+}
+
+TEST_F(RankSandboxTest, WithAPrivateTmpThatOfTheDaemonIsForgotten) {
+  host_.sandbox.private_tmp = true;
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("TMPDIR="))));
+  (*rank_.mutable_spec()->mutable_env())["TMPDIR"] = "/of/the/job";
+  EXPECT_THAT(Command().environment, Contains("TMPDIR=/of/the/job"));
+}
+
+TEST_F(RankSandboxTest, WithAReadOnlyRootARankWritesItsSpoolAndTheGivenPaths) {
+  host_.sandbox = {.read_only_root = true, .writable = {"/scratch"}, .shown = {"/opt/dp-trainer"}};
+  EXPECT_EQ(Command().mounts, (RankMounts{.read_only_root = true,
+                                          .writable = {"/scratch", "/state/spool/7/2"},
+                                          .shown = {"/opt/dp-trainer"}}));
+}
+
+TEST_F(RankSandboxTest, OnlyTheProgramsOfCommandsAreLimited) {
+  host_.sandbox.allowed_programs = {"/usr/bin/python3*"};
+  EXPECT_THAT(Command().allowed_programs, ElementsAre("/usr/bin/python3*"));
+  rank_.mutable_spec()->mutable_train();
+  EXPECT_THAT(Command().allowed_programs, testing::IsEmpty());
+}
+
+TEST_F(RankSandboxTest, NoVariableMakesAnAllowedProgramLoadOtherCode) {
+  (*rank_.mutable_spec()->mutable_env())["LD_PRELOAD"] = "/home/ann/lib.so";
+  EXPECT_EQ(Refusal(), "");
+  host_.sandbox.allowed_programs = {"/usr/bin/tool"};
+  EXPECT_EQ(
+      Refusal(),
+      "job 7: worker gpu-a allows only some programs (--allow-program), and variable "
+      "LD_PRELOAD can make them run others; remove it from the job, or choose another worker");
+  rank_.mutable_spec()->clear_env();
+  rank_.mutable_spec()->add_secrets("LD_AUDIT");
+  EXPECT_THAT(Refusal(), testing::HasSubstr("variable LD_AUDIT"));
+}
+
 class RankSecretsTest : public RankCommandTest {
  protected:
   RankSecretsTest() {

@@ -1,5 +1,7 @@
 // dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] [--user=UID:GID:GROUPS]
-//          [--directory=PATH] [--new-privileges] [--no-core] -- PROGRAM [ARGUMENT...]
+//          [--directory=PATH] [--new-privileges] [--no-core] [--private-tmp=DIRECTORY]
+//          [--read-only-root] [--writable=PATH...] [--shown=PATH...] [--allow-program=PATTERN...]
+//          -- PROGRAM [ARGUMENT...]
 //
 // Stands between a daemon and one rank. The guard is the rank's parent and the subreaper of all its
 // descendants, so no process of the rank escapes it, whatever its session. The guard kills the tree
@@ -40,6 +42,8 @@
 #include "worker/agent/processes/guard_protocol.h"
 #include "worker/agent/processes/oom_kills.h"
 #include "worker/agent/processes/process_tree.h"
+#include "worker/agent/sandbox/mounts.h"
+#include "worker/agent/sandbox/program_rule.h"
 
 namespace dp::worker {
 namespace {
@@ -62,6 +66,9 @@ struct Task {
   std::string directory;             // empty: the guard's
   bool new_privileges = false;
   bool no_core = false;
+  RankMounts mounts;
+  bool try_mounts = false;                    // in place of a command
+  std::vector<std::string> allowed_programs;  // patterns; empty: every program
   char** command = nullptr;
 };
 
@@ -133,9 +140,11 @@ class Guard {
   [[noreturn]] void Exec(pid_t guard, int outcome) {
     setsid();
     const GuardNews::What what = Become(guard);
-    const GuardNews news{what, errno};
+    GuardMessage message{{what, errno}, {}};
+    const size_t size = std::min(why_not_.size(), kGuardTextMax);
+    std::memcpy(message.text, why_not_.data(), size);
     // If this fails, the exit code still shows the failure.
-    (void)!write(outcome, &news, sizeof(news));
+    (void)!write(outcome, &message, sizeof(message.news) + size);
     _exit(127);
   }
 
@@ -143,6 +152,7 @@ class Guard {
   GuardNews::What Become(pid_t guard) {
     LimitDescriptors();
     if (!JoinCgroups()) return GuardNews::What::kNotConfined;
+    if (!ConfineFiles()) return GuardNews::What::kNotMounted;
     if (!BecomeUser()) return GuardNews::What::kNotUser;
     // If the guard itself is killed, the rank dies with it. A change of user clears this.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -156,8 +166,32 @@ class Guard {
       return GuardNews::What::kNotInDir;
     }
     TakeVariables();
+    return task_.allowed_programs.empty() ? Execute() : ExecuteIfAllowed();
+  }
+
+  GuardNews::What Execute() {
     execvp(task_.command[0], task_.command);
     return GuardNews::What::kNotStarted;
+  }
+
+  // Executes the very path that was checked: no search comes after the check.
+  GuardNews::What ExecuteIfAllowed() {
+    const std::string program = FindProgram(task_.command[0]);
+    if (program.empty()) return GuardNews::What::kNotStarted;
+    if (!IsAllowedProgram(task_.allowed_programs, program)) {
+      why_not_ = program;
+      return GuardNews::What::kNotAllowed;
+    }
+    execv(program.c_str(), task_.command);
+    return GuardNews::What::kNotStarted;
+  }
+
+  bool ConfineFiles() {
+    const auto fault = Confine(task_.mounts, task_.user.has_value());
+    if (!fault) return true;
+    why_not_ = fault->step;
+    errno = fault->error;
+    return false;
   }
 
   // A daemon of an earlier release leaves the bit out.
@@ -228,12 +262,13 @@ class Guard {
   }
 
   void TakeExecOutcome() {
-    GuardNews news{};
-    started_ = read(exec_outcome_, &news, sizeof(news)) != sizeof(news);
+    GuardMessage message{};
+    const ssize_t size = read(exec_outcome_, &message, sizeof(message));
+    started_ = size < static_cast<ssize_t>(sizeof(message.news));
     close(exec_outcome_);
     exec_outcome_ = -1;
-    if (started_) news = {GuardNews::What::kStarted, rank_};
-    Tell(news);
+    if (started_) return Tell({GuardNews::What::kStarted, rank_});
+    Send(&message, static_cast<size_t>(size));
   }
 
   // Reaps dead children, inherited ones too. Returns false when no children are left.
@@ -283,9 +318,11 @@ class Guard {
     });
   }
 
-  void Tell(const GuardNews& news) {
+  void Tell(const GuardNews& news) { Send(&news, sizeof(news)); }
+
+  void Send(const void* message, size_t size) {
     // A dead daemon hears nothing; TakeOrder then sees the closed socket.
-    (void)!send(kGuardSocket, &news, sizeof(news), MSG_NOSIGNAL);
+    (void)!send(kGuardSocket, message, size, MSG_NOSIGNAL);
   }
 
   const Task task_;
@@ -293,6 +330,7 @@ class Guard {
   int daemon_ = kGuardSocket;
   int child_ended_ = -1;
   int exec_outcome_ = -1;
+  std::string why_not_;  // in the child: the text of its news
   pid_t rank_ = 0;
   bool started_ = false;
   bool terminated_ = false;  // SIGTERM went to the rank
@@ -318,6 +356,32 @@ User UserFrom(const char* text) {
   return user;
 }
 
+// Returns false if the argument is no option about mounts.
+bool TakeMountOption(const char* argument, Task* task) {
+  if (const char* private_tmp = ValueOf(kGuardPrivateTmp, argument)) {
+    task->mounts.private_tmp = private_tmp;
+  } else if (const char* writable = ValueOf(kGuardWritable, argument)) {
+    task->mounts.writable.emplace_back(writable);
+  } else if (const char* shown = ValueOf(kGuardShown, argument)) {
+    task->mounts.shown.emplace_back(shown);
+  } else if (std::strcmp(argument, kGuardReadOnlyRoot) == 0) {
+    task->mounts.read_only_root = true;
+  } else if (std::strcmp(argument, kGuardTryMounts) == 0) {
+    task->try_mounts = true;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Returns the exit code.
+int TryMounts(const Task& task) {
+  const auto fault = Confine(task.mounts, task.user.has_value());
+  if (!fault) return 0;
+  std::fprintf(stderr, "%s: %s\n", fault->step.c_str(), std::strerror(fault->error));
+  return 1;
+}
+
 // Without a program if the arguments are wrong.
 Task TaskFrom(char** arguments) {
   Task task;
@@ -332,6 +396,10 @@ Task TaskFrom(char** arguments) {
       task.user = UserFrom(user);
     } else if (const char* directory = ValueOf(kGuardDirectory, *arguments)) {
       task.directory = directory;
+    } else if (TakeMountOption(*arguments, &task)) {
+      continue;
+    } else if (const char* pattern = ValueOf(kGuardAllowProgram, *arguments)) {
+      task.allowed_programs.emplace_back(pattern);
     } else if (std::strcmp(*arguments, kGuardNewPrivileges) == 0) {
       task.new_privileges = true;
     } else if (std::strcmp(*arguments, kGuardNoCore) == 0) {
@@ -358,11 +426,14 @@ extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
 int main(int, char** argv) {
   const bool help = argv[1] != nullptr && std::strcmp(argv[1], "--help") == 0;
   dp::worker::Task task = dp::worker::TaskFrom(argv + 1);
+  if (task.try_mounts) return dp::worker::TryMounts(task);
   if (help || task.command == nullptr || *task.command == nullptr) {
     std::fprintf(help ? stdout : stderr,
                  "usage: dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] "
-                 "[--user=UID:GID:GROUPS] [--directory=PATH] [--new-privileges] [--no-core] -- "
-                 "PROGRAM [ARGUMENT...]; started by dp-worker\n");
+                 "[--user=UID:GID:GROUPS] [--directory=PATH] [--new-privileges] [--no-core] "
+                 "[--private-tmp=DIRECTORY] [--read-only-root] [--writable=PATH...] "
+                 "[--shown=PATH...] [--allow-program=PATTERN...] -- PROGRAM [ARGUMENT...]; started "
+                 "by dp-worker\n");
     return help ? 0 : 2;
   }
   dp::worker::Guard guard(std::move(task));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 // The messages between a daemon and a guard (guard_main.cc) on one SOCK_SEQPACKET socket. Each
@@ -28,6 +29,16 @@ inline constexpr char kGuardDirectory[] = "--directory=";
 inline constexpr char kGuardNewPrivileges[] = "--new-privileges";
 // The rank has secrets in its environment: the kernel writes no core dump of it.
 inline constexpr char kGuardNoCore[] = "--no-core";
+// The rank's view of the host's files (RankMounts). Each path of the last two has its own option.
+inline constexpr char kGuardPrivateTmp[] = "--private-tmp=";
+inline constexpr char kGuardReadOnlyRoot[] = "--read-only-root";
+inline constexpr char kGuardWritable[] = "--writable=";
+inline constexpr char kGuardShown[] = "--shown=";
+// Alone in place of a program: makes these mounts, reports the first fault on standard error, and
+// exits with 0 or 1.
+inline constexpr char kGuardTryMounts[] = "--try-mounts";
+// For each pattern of programs that the rank may be; without any, every program.
+inline constexpr char kGuardAllowProgram[] = "--allow-program=";
 // Ends the options. The rank's program and arguments follow, which may look like options.
 inline constexpr char kGuardOptionsEnd[] = "--";
 
@@ -51,9 +62,19 @@ struct GuardNews {
     kNotConfined = 5,  // of joining its cgroup
     kNotUser = 6,      // of becoming its user
     kNotInDir = 7,     // of entering its working directory
+    // These two have a text.
+    kNotMounted = 8,  // of the mount that the text names
+    kNotAllowed = 9,  // of no call; the text is the program's path without links
   };
   What what;
   int32_t number;
+};
+
+// A message, whose text ends where the message ends. A longer text is cut.
+inline constexpr size_t kGuardTextMax = 1024;
+struct GuardMessage {
+  GuardNews news;
+  char text[kGuardTextMax];
 };
 
 }  // namespace dp::worker

@@ -146,7 +146,8 @@ void GuardedRunner::CarryOut(const StartOrder& order) {
                         .socket = std::move(spawned->socket),
                         .program = order.command.argv.front(),
                         .directory = order.command.working_dir,
-                        .user = AsUser(order.command)};
+                        .user = AsUser(order.command),
+                        .worker = order.command.worker};
 }
 
 absl::StatusOr<SpawnedGuard> GuardedRunner::Spawn(const StartOrder& order) {
@@ -175,17 +176,18 @@ void GuardedRunner::CarryOut(const SignalOrder& order) {
 
 bool GuardedRunner::Listen(const RankKey& key, Guard& guard) {
   for (;;) {
-    GuardNews news;
-    const ssize_t size = recv(guard.socket.get(), &news, sizeof(news), MSG_DONTWAIT);
+    GuardMessage message;
+    const ssize_t size = recv(guard.socket.get(), &message, sizeof(message), MSG_DONTWAIT);
     if (size < 0 && errno == EAGAIN) return true;
     // Reset: the guard has exited without reading an order. Its last news comes after this.
     if (size < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
-    if (size != sizeof(news)) return false;
-    Pass(key, guard, news);
+    if (size < static_cast<ssize_t>(sizeof(GuardNews))) return false;
+    Pass(key, guard, message.news, std::string(message.text, size - sizeof(GuardNews)));
   }
 }
 
-void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news) {
+void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news,
+                         const std::string& text) {
   switch (news.what) {
     case GuardNews::What::kStarted:
       guard.rank_started = true;
@@ -212,6 +214,20 @@ void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news
       guard.rank_ended = true;
       sink_({key, ProcessNotStarted{absl::StrCat("cannot move ", guard.program,
                                                  " to its cgroup: ", std::strerror(news.number))}});
+      return;
+    case GuardNews::What::kNotMounted:
+      guard.rank_ended = true;
+      sink_({key, ProcessNotStarted{absl::StrCat("cannot run ", guard.program, guard.user,
+                                                 " with mounts of its own: ", text, ": ",
+                                                 std::strerror(news.number))}});
+      return;
+    case GuardNews::What::kNotAllowed:
+      guard.rank_ended = true;
+      sink_({key,
+             ProcessNotStarted{absl::StrCat(
+                 "job ", key.job.value(), ": worker ", guard.worker, " does not allow the program ",
+                 guard.program, " (", text,
+                 "); choose another program, or start the worker with --allow-program ", text)}});
       return;
     case GuardNews::What::kExited:
     case GuardNews::What::kSignalled: {

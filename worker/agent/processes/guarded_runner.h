@@ -71,6 +71,7 @@ class GuardedRunner final : public ProcessRunner {
     std::string program;
     std::string directory;  // the rank's; empty: this process's
     std::string user;       // the rank's, for messages: " as ann"; empty: this process's
+    std::string worker;     // for messages
     bool rank_started = false;
     bool rank_ended = false;  // or never started
   };
@@ -94,7 +95,8 @@ class GuardedRunner final : public ProcessRunner {
   void CarryOut(const SignalOrder& order);
   // Returns false when the guard has ended.
   bool Listen(const RankKey& key, Guard& guard);
-  void Pass(const RankKey& key, Guard& guard, const GuardNews& news);
+  // `text` is empty for most news.
+  void Pass(const RankKey& key, Guard& guard, const GuardNews& news, const std::string& text);
   void Bury(const RankKey& key, Guard& guard);
   // Kills the remains of ranks without a guard, and reports each rank of which nothing is left.
   void Sweep();

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -78,6 +79,30 @@ TEST_F(GuardedRunnerTest, AnExitCodeIsReported) {
   EXPECT_EQ(Next(), "started");
   EXPECT_EQ(Next(), "code 7");
   EXPECT_EQ(Next(), "gone");
+}
+
+TEST_F(GuardedRunnerTest, AProgramThatIsNotAllowedIsReportedWithTheRemedy) {
+  runner_.Start(key_, {.argv = {"sh"},
+                       .environment = {"PATH=/bin"},
+                       .stdout_path = directory_.path() + "/out",
+                       .stderr_path = directory_.path() + "/err",
+                       .allowed_programs = {"/opt/*"},
+                       .worker = "w"});
+  const std::string real = std::filesystem::canonical("/bin/sh");
+  EXPECT_EQ(Next(),
+            absl::StrCat("not started: job 1: worker w does not allow the program sh (", real,
+                         "); choose another program, or start the worker with "
+                         "--allow-program ",
+                         real));
+}
+
+TEST_F(GuardedRunnerTest, AMountThatCannotBeMadeIsReported) {
+  runner_.Start(key_, {.argv = {"sh"},
+                       .environment = {"PATH=/bin"},
+                       .stdout_path = directory_.path() + "/out",
+                       .stderr_path = directory_.path() + "/err",
+                       .mounts = {.read_only_root = true, .writable = {"/no/such"}}});
+  EXPECT_THAT(Next(), HasSubstr("not started: cannot run sh with mounts of its own: "));
 }
 
 TEST_F(GuardedRunnerTest, ASignalIsReported) {

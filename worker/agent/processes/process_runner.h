@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "worker/agent/accounts/account.h"
+#include "worker/agent/sandbox/mount_plan.h"
 #include "worker/core/rank.h"
 
 namespace dp::worker {
@@ -23,6 +24,9 @@ struct RankCommand {
   int64_t memory_bytes = 0;            // limit for all its processes together; 0: no limit
   bool new_privileges = false;         // whether setuid programs give it their privileges
   bool no_core = false;                // it has secrets: the kernel writes no core dump
+  RankMounts mounts = {};
+  std::vector<std::string> allowed_programs = {};  // patterns (program_rule.h); empty: every one
+  std::string worker = {};                         // for messages
 };
 
 // The fate of a rank's processes, in this order: started or not started; exited; gone. A rank that

@@ -94,6 +94,16 @@ std::string UserArgument(const Account& account) {
 
 }  // namespace
 
+std::vector<std::string> MountArguments(const RankMounts& mounts) {
+  std::vector<std::string> arguments;
+  if (!mounts.any()) return arguments;
+  if (!mounts.private_tmp.empty()) arguments.push_back(kGuardPrivateTmp + mounts.private_tmp);
+  if (mounts.read_only_root) arguments.emplace_back(kGuardReadOnlyRoot);
+  for (const std::string& each : mounts.writable) arguments.push_back(kGuardWritable + each);
+  for (const std::string& each : mounts.shown) arguments.push_back(kGuardShown + each);
+  return arguments;
+}
+
 absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path,
                                         const Confinement& confinement,
                                         const RankCommand& command) {
@@ -111,6 +121,11 @@ absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path,
   if (!command.working_dir.empty()) argv.push_back(kGuardDirectory + command.working_dir);
   if (command.new_privileges) argv.emplace_back(kGuardNewPrivileges);
   if (command.no_core) argv.emplace_back(kGuardNoCore);
+  const std::vector<std::string> mounts = MountArguments(command.mounts);
+  argv.insert(argv.end(), mounts.begin(), mounts.end());
+  for (const std::string& each : command.allowed_programs) {
+    argv.push_back(kGuardAllowProgram + each);
+  }
   argv.emplace_back(kGuardOptionsEnd);
   argv.insert(argv.end(), command.argv.begin(), command.argv.end());
   const std::vector<std::string> environment = ForGuard(command.environment);

@@ -28,6 +28,9 @@ struct Confinement {
   std::vector<std::string> cgroups;  // to join; all in the first one die with the rank
 };
 
+// The options of a guard for these mounts.
+std::vector<std::string> MountArguments(const RankMounts& mounts);
+
 // Starts a guard that runs `command`. The guard is in its own session, out of reach of a terminal's
 // signals. It inherits its socket, the lock on STATE_DIR/guards and the rank's files, and no other
 // descriptor, even if a library opened one without O_CLOEXEC. Safe in a process with many threads:

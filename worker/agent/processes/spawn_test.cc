@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -47,7 +48,9 @@ class SpawnTest : public testing::Test {
                                .stderr_path = directory_.path() + "/err",
                                .working_dir = working_dir_,
                                .run_as = run_as_,
-                               .no_core = no_core});
+                               .no_core = no_core,
+                               .mounts = mounts_,
+                               .allowed_programs = allowed_});
     if (spawned.ok()) guard_ = *std::move(spawned);
     return spawned.status();
   }
@@ -72,6 +75,8 @@ class SpawnTest : public testing::Test {
   std::string working_dir_;
   std::vector<std::string> environment_;
   std::optional<Account> run_as_;
+  RankMounts mounts_;
+  std::vector<std::string> allowed_;
   SpawnedGuard guard_;
 };
 
@@ -208,6 +213,42 @@ TEST_F(SpawnTest, AWorkingDirectoryThatIsNotThereIsReported) {
   EXPECT_EQ(news.number, ENOENT);
 }
 
+TEST_F(SpawnTest, AnAllowedProgramRunsAsItWasNamed) {
+  allowed_ = {"/bin/sh"};
+  environment_ = {"PATH=/no/such:/bin"};
+  program_ = "sh";
+  ASSERT_TRUE(Spawn({"-c", "echo $0"}).ok());
+  EXPECT_EQ(Output(), "sh\n");
+}
+
+TEST_F(SpawnTest, AnyOtherProgramIsNotStartedWhateverItIsCalled) {
+  allowed_ = {"/bin/sh"};
+  program_ = directory_.path() + "/sh";
+  std::filesystem::create_symlink("/bin/cat", program_);
+  ASSERT_TRUE(Spawn({"/dev/null"}).ok());
+  GuardMessage message{};
+  const ssize_t size = recv(guard_.socket.get(), &message, sizeof(message), 0);
+  ASSERT_GT(size, static_cast<ssize_t>(sizeof(GuardNews)));
+  EXPECT_EQ(message.news.what, GuardNews::What::kNotAllowed);
+  EXPECT_EQ(std::string(message.text, size - sizeof(GuardNews)),
+            std::filesystem::canonical("/bin/cat"));
+}
+
+TEST_F(SpawnTest, AProgramThatIsNotThereIsReportedAsEver) {
+  allowed_ = {"/"};
+  program_ = "no-such-program";
+  ASSERT_TRUE(Spawn({}).ok());
+  const GuardNews news = Next();
+  EXPECT_EQ(news.what, GuardNews::What::kNotStarted);
+  EXPECT_EQ(news.number, ENOENT);
+}
+
+TEST_F(SpawnTest, AMountThatCannotBeMadeKeepsTheRankFromStarting) {
+  mounts_ = {.read_only_root = true, .writable = {"/no/such"}};
+  ASSERT_TRUE(Spawn({"exit", "0"}).ok());
+  EXPECT_EQ(Next().what, GuardNews::What::kNotMounted);
+}
+
 class SpawnAsUserTest : public SpawnTest {
  protected:
   void SetUp() override {
@@ -259,6 +300,18 @@ TEST_F(SpawnAsUserTest, TheWorkingDirectoryIsEnteredAsTheUser) {
   const GuardNews news = Next();
   EXPECT_EQ(news.what, GuardNews::What::kNotInDir);
   EXPECT_EQ(news.number, EACCES);
+}
+
+TEST_F(SpawnAsUserTest, ARankWithMountsOfItsOwnIsTheUserWithoutCapabilities) {
+  if (system("unshare -m true") != 0) GTEST_SKIP() << "mount namespaces cannot be made here";
+  mounts_ = {.read_only_root = true};
+  ASSERT_TRUE(Spawn({"-c",
+                     "id -u; grep -E 'CapEff|NoNew' /proc/self/status; exec 2>&1; : > "
+                     "/var/mine"})
+                  .ok());
+  const std::string output = Output();
+  EXPECT_THAT(output, testing::StartsWith("12345\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\n"));
+  EXPECT_THAT(output, HasSubstr("Read-only file system"));
 }
 
 TEST_F(SpawnAsUserTest, ARankCannotSignalItsGuard) {

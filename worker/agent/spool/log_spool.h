@@ -76,6 +76,8 @@ class LogSpool {
   std::string path(v1::LogStream stream) const;
   // The beginning of all streams' paths, absolute: for people on other hosts.
   std::string place() const;
+  // The directory of the files of all ranks of the generation.
+  const std::string& generation_dir() const { return generation_dir_; }
   // Where a program may report what went wrong (TORCHELASTIC_ERROR_FILE).
   std::string error_file() const;
   // Where the guard records how the rank exited (exit_record.h).

@@ -67,6 +67,7 @@ class AgentFixture : public testing::Test {
         .earlier_gone = [this] { return earlier_gone_.load(); },
         .run_as = run_as_,
         .ask_account = [this](std::string name) { EXPECT_TRUE(accounts_asked_.TryPush(name)); },
+        .private_tmps = private_tmps_ ? &*private_tmps_ : nullptr,
         .oom_kills = [this] { return oom_kills_.load(); },
         .seed = 42};
     agent_.emplace(std::move(options), coordinator_.connection(), runner_, mailbox_, *clock_);
@@ -121,6 +122,7 @@ class AgentFixture : public testing::Test {
   std::atomic<bool> earlier_gone_ = false;
   std::atomic<int64_t> oom_kills_ = 0;  // of the host
   RunAs run_as_;
+  std::optional<PrivateTmps> private_tmps_;
   BoundedQueue<std::string> accounts_asked_{10};
   size_t left_overs_max_ = kLeftOversMax;
   SlotDevices::Limits device_limits_{.patience = absl::Hours(1),
