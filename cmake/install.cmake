@@ -28,7 +28,8 @@ foreach(unit dp-coordinator dp-firewall dp-worker)
 endforeach()
 install(FILES ${systemd}/dp.sysusers DESTINATION lib/sysusers.d RENAME dp.conf)
 
-install(FILES ${systemd}/coordinator.env ${systemd}/worker.env ${systemd}/dp-worker-users.conf ${systemd}/dp.nft
+install(FILES ${systemd}/coordinator.env ${systemd}/worker.env ${systemd}/dp-worker-users.conf
+              ${systemd}/dp-worker-sandbox.conf ${systemd}/dp.nft
         DESTINATION ${CMAKE_INSTALL_DATADIR}/dp/systemd)
 install(DIRECTORY deploy/kubernetes DESTINATION ${CMAKE_INSTALL_DATADIR}/dp)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/dp)

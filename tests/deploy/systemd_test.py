@@ -282,6 +282,24 @@ class ServicesTest(unittest.TestCase):
         pid = shown("dp-worker", "MainPID")
         self.assertEqual(shell(f"grep CapEff /proc/{pid}/status"), "CapEff:\t00000000000800e3")
 
+    def test_with_the_drop_in_for_confined_ranks_they_have_a_tmp_of_their_own_and_write_nowhere_else(self):
+        options = "usr/local/etc/dp/worker.env"
+        folder = "/etc/systemd/system/dp-worker.service.d"
+        self.addCleanup(self.restart_with, "dp-worker", f"rm -r {folder}")
+        self.addCleanup(ROOT.write, options, (ROOT.path / options).read_text())
+        for drop_ins, user in ((("sandbox",), "dp-worker"), (("sandbox", "users"), "nobody")):
+            with self.subTest(drop_ins=drop_ins):
+                run_as = f" --run-as {user}" if "users" in drop_ins else ""
+                ROOT.write(options, f"DP_WORKER_OPTIONS=--name w --slots 2 --private-tmp --read-only-root{run_as}\n")
+                self.restart_with("dp-worker", "; ".join(
+                    f"install -Dm644 /usr/local/share/dp/systemd/dp-worker-{each}.conf {folder}/{each}.conf"
+                    for each in drop_ins))
+                self.assertTrue(eventually(serving), self.journal("dp-worker"))
+                done = dpctl("run", "--", "sh", "-c", "exec 2>&1; id -un; touch /tmp/mine; ls -A /tmp; "
+                             "touch /var/mine; grep CapEff /proc/self/status", check=False)
+                self.assertRegex(done.stdout, rf"(?s){user}.*mine.*/var/mine.*Read-only file system.*"
+                                              r"CapEff:\s0000000000000000")
+
     def start_rank(self, name, script):
         dpctl("submit", "--name", name, "--", "bash", "-c", script)
         self.addCleanup(self.end, name)
