@@ -67,6 +67,12 @@ Admission Admission::NotesRejections() const {
   return same;
 }
 
+Admission Admission::Requires(dp::server::Permit check) const {
+  Admission same = *this;
+  same.required_ = std::move(check);
+  return same;
+}
+
 Admission Admission::Part(AccessObject object) const {
   Admission part = About(std::move(object));
   part.part_ = true;
@@ -270,8 +276,11 @@ absl::Status Admission::TellLogs(JobId job, uint64_t version, Driver::OnAnswer d
 std::string Admission::actor() const { return caller_.is_person() ? ToString(caller_) : ""; }
 
 Permit Admission::PermitOf() const {
-  if (free()) return nullptr;
-  return [own = *this](const View& view) { return own.Check(view); };
+  if (free()) return required_;
+  return [own = *this](const View& view) {
+    const absl::Status status = own.Check(view);
+    return status.ok() && own.required_ != nullptr ? own.required_(view) : status;
+  };
 }
 
 Driver::OnAnswer Admission::Checked(Driver::OnAnswer done) const {

@@ -57,6 +57,8 @@ class Admission {
   Admission About(AccessObject object) const;
   // The same call, whose rejection by the machine counts as a refusal.
   Admission NotesRejections() const;
+  // The same call, which must also pass this check, once its caller may make it. For Submit.
+  Admission Requires(dp::server::Permit check) const;
   // A part of the call, about this object. The call's own wait ends its parts when access changes.
   Admission Part(AccessObject object) const;
 
@@ -117,6 +119,7 @@ class Admission {
   Caller caller_;
   AccessObject object_;
   absl::Status refused_;
+  dp::server::Permit required_;
   bool notes_rejections_ = false;
   bool part_ = false;  // of a call whose own wait ends all its parts
 };

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
+#include <map>
 #include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -181,6 +183,12 @@ void CheckIndexes(const JobRegistry& jobs, std::vector<std::string>& broken) {
   std::erase_if(unfinished, std::not_fn(is_unfinished));
   const Findings findings("jobs", broken);
   findings.Expect(jobs.unfinished() == unfinished, "other jobs are unfinished than said");
+  std::map<std::string, size_t> of_users;
+  for (const Job* job : jobs.jobs()) of_users[job->user] += job->terminal() ? 0 : 1;
+  for (const auto& [user, count] : of_users) {
+    findings.Expect(jobs.unfinished_of(user) == count,
+                    "a user has other unfinished jobs than said");
+  }
   findings.Expect(jobs.expiries().size() == jobs.finished().size(),
                   "a finished job has no expiry, or another has one");
 }

@@ -114,13 +114,14 @@ JobRegistry::JobRegistry(Contents contents)
       expiries_.insert(ExpiryOf(job));
     } else {
       unfinished_.insert(id);
+      ++unfinished_of_[job.user];
     }
     for (const AwaitedJob& awaited : job.after) {
       if (awaited.state == AwaitedJob::State::kUnfinished) awaiting_[awaited.on.job].insert(id);
     }
   }
   // Does not compile if a member is added: one that cannot be derived belongs into Contents.
-  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h] = *this;
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i] = *this;
 }
 
 absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& request,
@@ -134,6 +135,7 @@ absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& requ
   last_id_ = id.value();
   by_request_.emplace(request.request_id, id);
   spec_bytes_ += job.spec_bytes();
+  ++unfinished_of_[job.user];
   jobs_.emplace(id, std::move(job));
   unfinished_.insert(id);
   return Submitted{id, true};
@@ -201,6 +203,7 @@ JobRegistry::Retired JobRegistry::Retire(JobId id) {
     }
   }
   unfinished_.erase(id);
+  if (--unfinished_of_.at(ended.user) == 0) unfinished_of_.erase(ended.user);
   finished_.push_back(id);
   expiries_.insert(ExpiryOf(ended));
   if (finished_.size() <= kFinishedMax) return retired;
@@ -250,6 +253,11 @@ std::vector<const Job*> JobRegistry::unfinished() const {
   jobs.reserve(unfinished_.size());
   for (const JobId id : unfinished_) jobs.push_back(&jobs_.at(id));
   return jobs;
+}
+
+size_t JobRegistry::unfinished_of(const std::string& user) const {
+  const auto it = unfinished_of_.find(user);
+  return it == unfinished_of_.end() ? 0 : it->second;
 }
 
 }  // namespace dp::core

@@ -79,6 +79,8 @@ class JobRegistry {
   // The jobs that are not terminal, oldest first. Decisions look at these, however long the history
   // is.
   std::vector<const Job*> unfinished() const;
+  // How many of these are of the user.
+  size_t unfinished_of(const std::string& user) const;
   // When the record of each finished job expires, soonest first.
   const std::set<std::pair<absl::Time, JobId>>& expiries() const { return expiries_; }
   uint64_t last_id() const { return last_id_; }
@@ -96,6 +98,7 @@ class JobRegistry {
   std::map<std::string, JobId> by_request_;
   std::deque<JobId> finished_;  // in the order in which they finished
   std::set<JobId> unfinished_;
+  std::map<std::string, size_t> unfinished_of_;  // by user; no entry: none
   std::set<std::pair<absl::Time, JobId>> expiries_;
   uint64_t spec_bytes_ = 0;
   // By unfinished job: the jobs that wait for its end. Some of these may be finished.

@@ -71,6 +71,23 @@ TEST_F(JobRegistryTest, TheNumberOfUnfinishedJobsIsBounded) {
   EXPECT_TRUE(Submit("one more").ok());
 }
 
+TEST_F(JobRegistryTest, TheUnfinishedJobsOfAUserAreCounted) {
+  const auto of_ann = [this](const std::string& request) {
+    SubmitJob submit{request, {"job", 1, ""}};
+    submit.user = "ann";
+    return jobs_.Submit(submit, Revision(++revision_), absl::UnixEpoch())->id;
+  };
+  Submit("of nobody").value();
+  const JobId first = of_ann("a"), second = of_ann("b");
+  of_ann("b");  // a repetition
+  EXPECT_EQ(jobs_.unfinished_of("ann"), 2u);
+  EXPECT_EQ(jobs_.unfinished_of(""), 1u);
+  Finish(first);
+  EXPECT_EQ(jobs_.unfinished_of("ann"), 1u);
+  Finish(second);
+  EXPECT_EQ(jobs_.unfinished_of("ann"), 0u);
+}
+
 TEST_F(JobRegistryTest, TheJobThatFinishedFirstIsForgottenFirst) {
   for (size_t i = 1; i <= JobRegistry::kFinishedMax; ++i) {
     EXPECT_EQ(Finish(Submit(absl::StrCat(i))->id), std::nullopt);

@@ -38,6 +38,16 @@ Limit Limits::OfUser(const std::string& user) const { return Of(user, users, eac
 
 Limit Limits::OfQueue(const std::string& queue) const { return Of(queue, queues, each_queue); }
 
+absl::Status Limits::CheckUnfinished(const std::string& user, size_t unfinished) const {
+  const auto limit = static_cast<size_t>(OfUser(user).unfinished);
+  if (unfinished < limit) return absl::OkStatus();
+  const std::string who = user.empty() ? "users without a name" : absl::StrCat("user ", user);
+  return absl::ResourceExhaustedError(absl::StrCat(
+      who, user.empty() ? " have " : " has ", unfinished, " unfinished jobs, and the limit is ",
+      limit, "; cancel some, wait until some are over, or have 'unfinished' raised in the file of ",
+      "dp-coordinator --limits"));
+}
+
 void LimitLedger::Add(const std::string& user, const std::string& queue, JobId job, int slots) {
   for (Use* use : {&users_[user], &queues_[queue]}) {
     use->slots += slots;

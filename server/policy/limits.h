@@ -1,25 +1,33 @@
 #pragma once
 
 #include <climits>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/id.h"
 
 namespace dp::core {
 
 // How much one user, or one queue, may hold at a time.
 struct Limit {
+  // A tenth of all that may be unfinished (JobRegistry::kUnfinishedMax): no one user fills the
+  // queue.
+  static constexpr int kUnfinishedDefault = 1'000;
+
   int slots = INT_MAX;
-  int jobs = INT_MAX;  // jobs that hold slots
+  int jobs = INT_MAX;                   // jobs that hold slots
+  int unfinished = kUnfinishedDefault;  // jobs that are not over; of users only
 
   bool operator==(const Limit&) const = default;
 };
 
-// The limits of users and queues. They belong to the placement: a journal replays under any limits.
+// The limits of users and queues. The placement and the admission of jobs use them, and the machine
+// does not: a journal replays under any limits.
 struct Limits {
   // The limits of those that are not named; none: no limit.
   std::optional<Limit> each_user;
@@ -29,6 +37,9 @@ struct Limits {
 
   Limit OfUser(const std::string& user) const;
   Limit OfQueue(const std::string& queue) const;
+  // Whether a user with so many unfinished jobs may submit another.
+  // Errors: ResourceExhausted names the user, the number, the limit and the remedy.
+  absl::Status CheckUnfinished(const std::string& user, size_t unfinished) const;
 };
 
 // How much a user or queue holds.

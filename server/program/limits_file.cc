@@ -15,15 +15,23 @@
 namespace dp::server {
 namespace {
 
-constexpr char kExpected[] = "expected 'user|queue NAME|* slots=N|jobs=N ...'";
+constexpr char kExpected[] =
+    "expected 'user|queue NAME|* slots=N|jobs=N|unfinished=N ...', and unfinished for users only";
 
 absl::Status Wrong(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(what, "; ", kExpected));
 }
 
-absl::Status SetPart(absl::string_view word, core::Limit& limit) {
+// Null: there is no such limit.
+int* PartNamed(const std::string& name, bool of_user, core::Limit& limit) {
+  if (name == "slots") return &limit.slots;
+  if (name == "jobs") return &limit.jobs;
+  return name == "unfinished" && of_user ? &limit.unfinished : nullptr;
+}
+
+absl::Status SetPart(absl::string_view word, bool of_user, core::Limit& limit) {
   const std::pair<std::string, std::string> sides = absl::StrSplit(word, absl::MaxSplits('=', 1));
-  int* part = sides.first == "slots" ? &limit.slots : sides.first == "jobs" ? &limit.jobs : nullptr;
+  int* part = PartNamed(sides.first, of_user, limit);
   if (part != nullptr && absl::SimpleAtoi(sides.second, part) && *part >= 0) {
     return absl::OkStatus();
   }
@@ -44,7 +52,7 @@ absl::Status AddLine(absl::string_view line, core::Limits& limits) {
         absl::StrCat("'", words[1], "' is no queue of any job, whose name is ", kNameRule));
   }
   core::Limit limit;
-  for (size_t i = 2; i < words.size(); ++i) DP_RETURN_IF_ERROR(SetPart(words[i], limit));
+  for (size_t i = 2; i < words.size(); ++i) DP_RETURN_IF_ERROR(SetPart(words[i], user, limit));
   bool twice = false;
   if (words[1] == "*") {
     auto& each = user ? limits.each_user : limits.each_queue;

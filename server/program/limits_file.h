@@ -11,7 +11,7 @@ namespace dp::server {
 // The limits of users and queues, one line each; '*' is for names without a line of their own:
 //
 //   # at a time
-//   user *       slots=16 jobs=4
+//   user *       slots=16 jobs=4 unfinished=500
 //   user alice   slots=32
 //   queue batch  slots=64
 //

@@ -22,6 +22,7 @@
 #include "server/rpc/call.h"
 #include "server/rpc/job_secrets.h"
 #include "server/rpc/job_spec_check.h"
+#include "server/rpc/submission_check.h"
 #include "server/rpc/watch_job_call.h"
 
 namespace dp::server {
@@ -95,7 +96,8 @@ class JobsService final : public v1::Jobs::CallbackService {
     auto sealed = SealSecrets(*request, gate_.sealing_key(), admission.caller());
     if (!sealed.ok()) return Refuse(admission, context, sealed.status());
     submit.secrets = *std::move(sealed);
-    return Apply(admission, context, std::move(submit),
+    const SubmissionCheck check(submit, gate_.placement().limits);
+    return Apply(admission.Requires(check), context, std::move(submit),
                  [=](const core::Outcome& outcome, const View& view) -> absl::Status {
                    const JobId id = std::get<JobId>(outcome.reply);
                    if (admission.Sees(view.coordinator.job(id), view)) {
@@ -146,10 +148,13 @@ class JobsService final : public v1::Jobs::CallbackService {
     if (const absl::Status checked = Check(*request, &submit.spec); !checked.ok()) {
       return Refuse(admission, context, checked);
     }
-    return Ask(admission, context, [=, this, submit = std::move(submit)](const View& view) {
-      SetHeader(view, response);
-      return FillPlan(submit, gate_.placement(), view, response);
-    });
+    const SubmissionCheck check(submit, gate_.placement().limits);
+    return Ask(admission, context,
+               [=, this, submit = std::move(submit)](const View& view) -> absl::Status {
+                 DP_RETURN_IF_ERROR(check.CheckNew(view));
+                 SetHeader(view, response);
+                 return FillPlan(submit, gate_.placement(), view, response);
+               });
   }
   grpc::ServerUnaryReactor* Hold(grpc::CallbackServerContext* context,
                                  const v1::HoldRequest* request,

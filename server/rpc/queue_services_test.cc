@@ -1,3 +1,4 @@
+#include <future>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,54 @@ TEST_F(QueueServicesTest, AJobIsHeldReleasedAndRanked) {
   EXPECT_FALSE(OnJob(&v1::Jobs::Stub::Release, held)->job().held());
   EXPECT_TRUE(OnJob(&v1::Jobs::Stub::Requeue, held).ok());
   EXPECT_EQ(OnJob(&v1::Jobs::Stub::Hold, 99).status.error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+class UnfinishedJobsTest : public QueueServicesTest {
+ protected:
+  UnfinishedJobsTest() { options_.placement.limits.users["ann"] = {.unfinished = 2}; }
+};
+
+TEST_F(UnfinishedJobsTest, AUserWithTooManyIsToldSoAndOthersSubmit) {
+  const uint64_t first = Submit(AJob(), "ann")->job().id();
+  EXPECT_TRUE(Submit(AJob(), "ann").ok());
+  const auto refused = Submit(AJob(), "ann");
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(refused.status.error_message(),
+            "user ann has 2 unfinished jobs, and the limit is 2; cancel some, wait until some are "
+            "over, or have 'unfinished' raised in the file of dp-coordinator --limits");
+  EXPECT_EQ(Plan(AJob(), "ann").status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(Submit(AJob(), "bob").ok());
+  EXPECT_TRUE(OnJob(&v1::Jobs::Stub::Requeue, first).ok());  // makes no further job
+  EXPECT_TRUE(OnJob(&v1::Jobs::Stub::Cancel, first).ok());
+  EXPECT_TRUE(Submit(AJob(), "ann").ok());
+}
+
+TEST_F(UnfinishedJobsTest, ARepeatedSubmissionIsAnswered) {
+  v1::SubmitRequest request;
+  request.set_user("ann");
+  *request.mutable_spec() = AJob();
+  for (const char* id : {"a", "b", "a", "b"}) {
+    request.set_request_id(id);
+    EXPECT_TRUE(client_->Call(client_->jobs(), &v1::Jobs::Stub::Submit, request).ok());
+  }
+}
+
+// Submissions that arrive at once are counted one by one.
+TEST_F(UnfinishedJobsTest, NoneSlipsThroughInABatch) {
+  constexpr int kCallers = 16;
+  std::vector<std::future<bool>> submitted;
+  for (int i = 0; i < kCallers; ++i) {
+    submitted.push_back(std::async(std::launch::async, [this, i] {
+      v1::SubmitRequest request;
+      request.set_request_id(absl::StrCat("batch ", i));
+      request.set_user("ann");
+      *request.mutable_spec() = AJob();
+      return client_->Call(client_->jobs(), &v1::Jobs::Stub::Submit, request).ok();
+    }));
+  }
+  int accepted = 0;
+  for (std::future<bool>& each : submitted) accepted += each.get() ? 1 : 0;
+  EXPECT_EQ(accepted, 2);
 }
 
 TEST_F(QueueServicesTest, TextsThatWouldBreakALineAreRefused) {

@@ -23,6 +23,7 @@ namespace dp::bench {
 namespace {
 
 constexpr int kSubmitters = 16;  // calls in flight
+constexpr int kUsers = 10;
 constexpr int kLinesAnAppend = 100;
 constexpr absl::Duration kRefusedPause = absl::Milliseconds(100);
 constexpr absl::Duration kFollowPoll = absl::Seconds(20);
@@ -125,6 +126,8 @@ Figures QueueFigures(const std::string& address, int jobs) {
     if (number >= jobs) return;
     v1::SubmitRequest request;
     request.set_request_id(absl::StrCat("bench-", number));
+    // One user may not have so many unfinished jobs.
+    request.set_user(absl::StrCat("user-", number % kUsers));
     *request.mutable_spec() = server::ClusterClient::AJob(absl::StrCat("job-", number));
     Call<v1::SubmitResponse>(
         request, kStorePatience, [&](auto... call) { client.jobs().async()->Submit(call...); },
