@@ -44,6 +44,11 @@ bool HasRanksOf(const core::Job& job, const core::Worker& worker) {
   return absl::c_any_of(worker.slots, is_of_job) || absl::c_any_of(job.ranks, is_here);
 }
 
+std::string OwnerText(const core::Job& job) {
+  return absl::StrCat("job ", job.id.ToString(), " belongs to ",
+                      job.owner.empty() ? kLegacyOwner : job.owner);
+}
+
 }  // namespace
 
 Admission::Admission(Driver& driver, Refusals& refusals, Rpc rpc, Caller caller,
@@ -125,9 +130,16 @@ bool Admission::HidesValues(const View& view) const {
 
 absl::Status Admission::Check(const View& view) const {
   if (free()) return absl::OkStatus();
-  const absl::Status status = refused_.ok() ? CheckCaller(view) : refused_;
-  if (!status.ok()) refusals_->Add(caller_, rpc_, status, view.now);
+  absl::Status status = refused_.ok() ? CheckCaller(view) : refused_;
+  if (!status.ok()) Note(status, view);
   return status;
+}
+
+// A job that is not there is no refusal. Administrators learn whose job it was, unlike the caller.
+void Admission::Note(const absl::Status& status, const View& view) const {
+  if (!absl::IsNotFound(status)) return refusals_->Add(caller_, rpc_, status, view.now);
+  const core::Job* const job = view.coordinator.job(object_.job);
+  if (job != nullptr) refusals_->Add(caller_, rpc_, Denied(OwnerText(*job)), view.now);
 }
 
 absl::Status Admission::CheckCaller(const View& view) const {
@@ -161,17 +173,18 @@ absl::Status Admission::CheckCertificate(const AccessRow& row, const View& view)
   return Denied(absl::StrCat("it is not for the role ", security::NameOf(role)));
 }
 
-// An object that is not there is left to the machine, which says so.
+// A user must not learn from the answer whether there is a job that they may not see.
 absl::Status Admission::CheckPerson(const core::Coordinator& coordinator) const {
   if (object_.user.has_value() && *object_.user != caller_.identity.name) {
     return Denied(absl::StrCat("it is in the name of ", *object_.user));
   }
+  if (!object_.job.valid()) return absl::OkStatus();
   const core::Job* const job = coordinator.job(object_.job);
-  if (job == nullptr || job->owner == caller_.identity.name) return absl::OkStatus();
-  return Denied(absl::StrCat("job ", job->id.ToString(), " belongs to ",
-                             job->owner.empty() ? kLegacyOwner : job->owner));
+  if (job != nullptr && job->owner == caller_.identity.name) return absl::OkStatus();
+  return core::UnknownJob(object_.job);
 }
 
+// An object that is not there is left to the machine, which says so.
 absl::Status Admission::CheckWorker(const core::Coordinator& coordinator) const {
   const std::string& name = caller_.identity.name;
   if (object_.worker_name.has_value() && *object_.worker_name != name) {

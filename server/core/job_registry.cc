@@ -97,6 +97,11 @@ absl::Status CheckGeneration(const Job& job, Generation generation) {
                                                     job.generation.ToString()));
 }
 
+absl::Status UnknownPredecessor(JobId id) {
+  return absl::InvalidArgumentError(absl::StrCat("after names job ", id.ToString(),
+                                                 ", which is not known; 'dpctl ps -a' lists all"));
+}
+
 absl::Status AnotherJob(const Job& job) {
   return absl::NotFoundError(absl::StrCat("job ", job.id.ToString(),
                                           " is another one: it was submitted at ",
@@ -169,10 +174,7 @@ absl::StatusOr<std::vector<AwaitedJob>> JobRegistry::Await(
   std::vector<AwaitedJob> awaited;
   for (const Dependency& on : after) {
     const Job* job = Find(on.job);
-    if (job == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "after names job ", on.job.ToString(), ", which is not known; 'dpctl ps -a' lists all"));
-    }
+    if (job == nullptr) return UnknownPredecessor(on.job);
     awaited.push_back({on, job->terminal() ? EndOf(*job, on) : AwaitedJob::State::kUnfinished});
   }
   return awaited;

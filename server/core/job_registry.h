@@ -23,6 +23,8 @@ absl::Status UnknownJob(JobId id);
 absl::Status CheckNotOver(const Job& job);
 // FailedPrecondition: the generation is not the current one of the job.
 absl::Status CheckGeneration(const Job& job, Generation generation);
+// InvalidArgument: a submission waits for a job that is not known.
+absl::Status UnknownPredecessor(JobId id);
 // NotFound: the caller means another job of this number, of a coordinator that has lost it.
 absl::Status AnotherJob(const Job& job);
 

@@ -96,7 +96,7 @@ class JobsService final : public v1::Jobs::CallbackService {
     auto sealed = SealSecrets(*request, gate_.sealing_key(), admission.caller());
     if (!sealed.ok()) return Refuse(admission, context, sealed.status());
     submit.secrets = *std::move(sealed);
-    const SubmissionCheck check(submit, gate_.placement().limits);
+    const SubmissionCheck check(submit, admission, gate_.placement().limits);
     return Apply(admission.Requires(check), context, std::move(submit),
                  [=](const core::Outcome& outcome, const View& view) -> absl::Status {
                    const JobId id = std::get<JobId>(outcome.reply);
@@ -148,7 +148,7 @@ class JobsService final : public v1::Jobs::CallbackService {
     if (const absl::Status checked = Check(*request, &submit.spec); !checked.ok()) {
       return Refuse(admission, context, checked);
     }
-    const SubmissionCheck check(submit, gate_.placement().limits);
+    const SubmissionCheck check(submit, admission, gate_.placement().limits);
     return Ask(admission, context,
                [=, this, submit = std::move(submit)](const View& view) -> absl::Status {
                  DP_RETURN_IF_ERROR(check.CheckNew(view));
