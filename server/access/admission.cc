@@ -1,5 +1,6 @@
 #include "server/access/admission.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -135,6 +136,12 @@ absl::Status Admission::Check(const View& view) const {
   return status;
 }
 
+absl::Status Admission::Expired(const View& view) const {
+  absl::Status status = CertificateExpired(caller_);
+  Note(status, view);
+  return status;
+}
+
 // A job that is not there is no refusal. Administrators learn whose job it was, unlike the caller.
 void Admission::Note(const absl::Status& status, const View& view) const {
   if (!absl::IsNotFound(status)) return refusals_->Add(caller_, rpc_, status, view.now);
@@ -252,18 +259,24 @@ absl::Status Admission::Wait(Waiters::Ticket ticket, std::vector<core::Topic> to
                          std::move(blocked));
   }
   using Wake = Waiters::Wake;
+  // The call's own wait ends its parts.
+  const absl::Duration left = part_ ? absl::InfiniteDuration() : caller_.expires_at - absl::Now();
+  const bool expires = left < timeout;
   if (!part_ && caller_.kind == Caller::Kind::kCertificate) {
     topics.push_back({.kind = core::Topic::Kind::kAccess});
   }
-  auto checked = [own = *this, question = std::move(question)](Wake wake, const View& view) {
+  auto checked = [own = *this, expires, question = std::move(question)](Wake wake,
+                                                                        const View& view) {
     if (wake != Wake::kChanged && wake != Wake::kDeadline) return question(wake, view);
-    const absl::Status status = own.Check(view);
+    const bool expired = expires && wake == Wake::kDeadline;
+    const absl::Status status = expired ? own.Expired(view) : own.Check(view);
     if (status.ok()) return question(wake, view);
     View denied = view;
     denied.failure = status;
     return question(Wake::kDenied, denied);
   };
-  return driver_->Wait(ticket, std::move(topics), timeout, std::move(checked), std::move(blocked));
+  return driver_->Wait(ticket, std::move(topics), std::min(timeout, left), std::move(checked),
+                       std::move(blocked));
 }
 
 // Workers whose certificates were ever revoked are not published, so that the driver checks theirs.

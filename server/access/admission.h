@@ -45,9 +45,9 @@ struct AccessObject {
 // those of Driver. Each checks the caller when the driver gets to it, with the state of that
 // moment. A caller who may not gets the error in place of the answer: Unauthenticated,
 // PermissionDenied. To a user, a job that is not theirs is one that is not there: NotFound. A wait
-// also ends with the error when access changes meanwhile. A caller who makes too many calls is
-// rejected at once, and costs the driver nothing: ResourceExhausted. A value; the driver and the
-// refusals must outlive it.
+// also ends with the error when access changes meanwhile, and when the caller's certificate
+// expires. A caller who makes too many calls is rejected at once, and costs the driver nothing:
+// ResourceExhausted. A value; the driver and the refusals must outlive it.
 class Admission {
  public:
   // `refused`: the caller is rejected in any case.
@@ -105,6 +105,8 @@ class Admission {
   absl::Status CheckWorker(const core::Coordinator& coordinator) const;
   absl::Status CheckRank(const core::Coordinator& coordinator) const;
   absl::Status Denied(absl::string_view why) const;
+  // The end of a wait that has outlasted the caller's certificate.
+  absl::Status Expired(const View& view) const;
   // Notes a call that was rejected for this reason.
   void Note(const absl::Status& status, const View& view) const;
   std::string actor() const;

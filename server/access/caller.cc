@@ -4,6 +4,14 @@
 
 namespace dp::server {
 
+absl::Status CertificateExpired(const Caller& caller) {
+  return absl::UnauthenticatedError(absl::StrCat(
+      "the certificate of ", ToString(caller), " expired at ", absl::FormatTime(caller.expires_at),
+      caller.is_person() ? "; call again with a renewed one, or log in again with a token of "
+                           "'dpctl token'"
+                         : "; call again with a renewed one, or join again with a new token"));
+}
+
 std::string ToString(const Caller& caller) {
   switch (caller.kind) {
     case Caller::Kind::kInsecure:

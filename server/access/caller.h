@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/security/identity.h"
 #include "base/security/token.h"
@@ -37,6 +38,9 @@ struct Caller {
            identity.role != Role::kCoordinator;
   }
 };
+
+// Unauthenticated: the caller's certificate has expired. Names the remedy.
+absl::Status CertificateExpired(const Caller& caller);
 
 // As in messages and events: "user ann", "rank 3 of job 7", "a stranger".
 std::string ToString(const Caller& caller);

@@ -140,9 +140,7 @@ absl::Status Gate::Identify(const grpc::CallbackServerContext& context, Caller& 
   DP_RETURN_IF_ERROR(IdentifyByCertificate(proof.pem, caller));
   // A connection may last longer than its certificate.
   if (absl::Now() < caller.expires_at) return absl::OkStatus();
-  return absl::UnauthenticatedError(absl::StrCat("the certificate of ", ToString(caller),
-                                                 " expired at ",
-                                                 absl::FormatTime(caller.expires_at)));
+  return CertificateExpired(caller);
 }
 
 absl::Status Gate::IdentifyByCertificate(absl::string_view pem, Caller& caller) {

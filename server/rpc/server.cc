@@ -48,9 +48,16 @@ static_assert(OpenCalls::Limits().lasts > kWaitMax);
 // A client that sends pings faster than it may is disconnected after so many.
 constexpr int kPingStrikes = 2;
 
-void SetTransport(grpc::ServerBuilder& builder, size_t bytes_max) {
+// A call that waits as long as it may ends by itself before its connection is closed.
+static_assert(OpenCalls::Limits().lasts < ConnectionAge().grace);
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
+
+void SetTransport(grpc::ServerBuilder& builder, const ServerOptions& options) {
   grpc::ResourceQuota quota("coordinator");
-  quota.Resize(bytes_max);
+  quota.Resize(options.grpc_bytes_max);
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
@@ -70,6 +77,10 @@ void SetTransport(grpc::ServerBuilder& builder, size_t bytes_max) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                             Milliseconds(options.connection_age.max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                             Milliseconds(options.connection_age.grace));
 }
 
 // Callers may show a certificate, and need not: ranks and those who join have tokens.
@@ -155,7 +166,7 @@ ConnectionListener::Acceptors Server::Build(const ServerOptions& options) {
   using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
-  SetTransport(builder, options.grpc_bytes_max);
+  SetTransport(builder, options);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(watch_.Interceptors());
   builder.experimental().SetInterceptorCreators(std::move(interceptors));

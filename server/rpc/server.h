@@ -32,12 +32,25 @@ struct TlsOptions {
   const Authority* authority = nullptr;  // signs certificates, and makes tokens
 };
 
+// How long a connection may last. A caller shows the certificate of its last handshake, so a
+// renewed one counts with the next connection. The server asks the client to connect anew: calls
+// that are open go on, and further ones use the new connection.
+struct ConnectionAge {
+  // Short beside the days for which a renewed certificate and the former one both count. Long
+  // beside a handshake: ten thousand ranks make three of them a second.
+  absl::Duration max = absl::Hours(1);
+  // How long open calls may last then: longer than any call but a stream. Clients begin the waits
+  // of a stream again.
+  absl::Duration grace = absl::Minutes(10);
+};
+
 struct ServerOptions {
   // The host at which ranks find a store that the coordinator serves (DirectStores); nullopt: jobs
   // with such stores are rejected.
   std::optional<std::string> direct_stores = {};
   size_t grpc_bytes_max = kGrpcBytesMax;
   size_t connections_of_host = ConnectionListener::Limits().open_of_host;
+  ConnectionAge connection_age = {};
   CallLimits calls = {};
   OpenCalls::Limits open_calls = {};
   std::optional<TlsOptions> tls = {};

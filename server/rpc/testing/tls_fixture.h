@@ -38,13 +38,16 @@ class TlsFixture : public ::testing::Test {
 
   void SetUp() override {
     options_.lease = absl::Minutes(10);
-    auto driver = Driver::Start(options_, journal_, Clock::System(), [](const absl::Status&) {});
+    auto driver = Driver::Start(options_, journal_, *clock_, [](const absl::Status&) {});
     ASSERT_TRUE(driver.ok()) << driver.status();
     driver_ = *std::move(driver);
     logs_ =
         std::make_unique<LogThread>(LogStore(scratch_.path() / "logs"), [](const absl::Status&) {});
     auto server = Server::Start({"127.0.0.1", 0}, *driver_, *logs_,
-                                {.calls = calls_, .tls = ServerFiles(), .plain_text = plain_text_});
+                                {.connection_age = connection_age_,
+                                 .calls = calls_,
+                                 .tls = ServerFiles(),
+                                 .plain_text = plain_text_});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -60,6 +63,10 @@ class TlsFixture : public ::testing::Test {
   }
   Credentials Expired(const security::Identity& identity) {
     return CertifiedBy(authority_, identity, absl::Now() - 2 * Authority::kOfPeople);
+  }
+  // With a certificate that expires so soon.
+  Credentials ExpiringIn(absl::Duration left, const security::Identity& identity) {
+    return CertifiedBy(authority_, identity, absl::Now() - Authority::kOfPeople + left);
   }
   // The coordinator does not trust the authority, of the same name.
   Credentials OfAnotherAuthority(const security::Identity& identity) {
@@ -137,7 +144,9 @@ class TlsFixture : public ::testing::Test {
   void AwaitParked(size_t calls) { server::AwaitParked(*driver_, calls); }
 
   // A test's constructor may change these.
+  const Clock* clock_ = &Clock::System();  // of the driver
   Driver::Options options_;
+  ConnectionAge connection_age_;
   CallLimits calls_;
   bool plain_text_ = false;        // also serves callers in plain text
   std::string other_authorities_;  // further ones whose certificates callers may show, in PEM
