@@ -1,6 +1,8 @@
 #include "server/access/refusals.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/program/log.h"
 #include "base/utf8.h"
@@ -18,15 +20,7 @@ void Refusals::Add(const Caller& caller, Rpc rpc, const absl::Status& why, absl:
   RefusedCall refusal{at, Shortened(ToString(caller)), caller.peer, rpc, Shortened(why.message())};
   {
     MutexLock lock(mu_);
-    if (!latest_.empty() && latest_.back().caller == refusal.caller && latest_.back().rpc == rpc &&
-        latest_.back().reason == refusal.reason) {
-      ++latest_.back().count;
-      latest_.back().at = at;
-      return;
-    }
-    latest_.push_back(refusal);
-    if (latest_.size() > kKept) latest_.pop_front();
-    if (!MayLog(at)) return;
+    if (!Keep(refusal) || !MayLog(at)) return;
   }
   Log(Severity::kWarning, "call_refused",
       {{"rpc", std::string(NameOf(rpc))},
@@ -35,9 +29,48 @@ void Refusals::Add(const Caller& caller, Rpc rpc, const absl::Status& why, absl:
        {"reason", refusal.reason}});
 }
 
+bool Refusals::Keep(RefusedCall refusal) {
+  const absl::Time at = refusal.at;
+  const auto known = by_key_.find(KeyOf(refusal));
+  if (known == by_key_.end()) {
+    MakeRoom(refusal.caller);
+    ++of_caller_[refusal.caller];
+    latest_.push_back({std::move(refusal), at + kLineAgainAfter});
+    by_key_.emplace(KeyOf(latest_.back().call), std::prev(latest_.end()));
+    return true;
+  }
+  Kept& kept = *known->second;
+  ++kept.call.count;
+  kept.call.at = at;
+  kept.call.peer = std::move(refusal.peer);
+  latest_.splice(latest_.end(), latest_, known->second);
+  if (at < kept.due_again) return false;
+  kept.due_again = at + kLineAgainAfter;
+  return true;
+}
+
+void Refusals::MakeRoom(const std::string& caller) {
+  if (const auto kept = of_caller_.find(caller);
+      kept != of_caller_.end() && kept->second >= kKeptOfCaller) {
+    Forget(std::find_if(latest_.begin(), latest_.end(),
+                        [&](const Kept& each) { return each.call.caller == caller; }));
+  } else if (latest_.size() >= kKept) {
+    Forget(latest_.begin());
+  }
+}
+
+void Refusals::Forget(List::iterator kept) {
+  const auto of_caller = of_caller_.find(kept->call.caller);
+  if (--of_caller->second == 0) of_caller_.erase(of_caller);
+  by_key_.erase(KeyOf(kept->call));
+  latest_.erase(kept);
+}
+
 std::deque<RefusedCall> Refusals::Latest() const {
+  std::deque<RefusedCall> calls;
   MutexLock lock(mu_);
-  return latest_;
+  for (const Kept& kept : latest_) calls.push_back(kept.call);
+  return calls;
 }
 
 bool Refusals::MayLog(absl::Time at) {

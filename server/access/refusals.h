@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
+#include <list>
 #include <string>
+#include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
@@ -13,36 +15,55 @@
 
 namespace dp::server {
 
-// A call that was refused; calls of one caller for one reason that follow each other are one.
+// A call that was refused. Equal calls of one caller for one reason are one.
 struct RefusedCall {
   absl::Time at;  // the last of them
   std::string caller;
-  std::string peer;
+  std::string peer;  // of the last of them
   Rpc rpc = {};
   std::string reason;
   uint64_t count = 1;
 };
 
-// The latest refused calls, for `dpctl audit`, and a line in the log for each. Bounded: a flood of
-// calls fills neither memory nor disk. Thread-safe.
+// The latest refused calls, for `dpctl audit`, and a line in the log for each. A flood of
+// calls fills neither memory nor disk. A caller who is refused often takes only a part of the list
+// from the others. Thread-safe.
 class Refusals {
  public:
   static constexpr size_t kKept = 1'000;
+  // A caller may be refused for a new reason each time.
+  static constexpr size_t kKeptOfCaller = 100;
   // Bytes of a text that are kept; it may repeat what the caller sent.
   static constexpr size_t kTextBytesMax = 1'024;
   // Lines in the log: so many at once, and then one each so often.
   static constexpr int kLinesAtOnce = 50;
   static constexpr absl::Duration kLineEvery = absl::Seconds(1);
+  // A refusal that repeats gets another line after this time without one.
+  static constexpr absl::Duration kLineAgainAfter = absl::Minutes(10);
 
   void Add(const Caller& caller, Rpc rpc, const absl::Status& why, absl::Time at) DP_EXCLUDES(mu_);
-  // Oldest first.
+  // Oldest first, by the last call of each.
   std::deque<RefusedCall> Latest() const DP_EXCLUDES(mu_);
 
  private:
+  struct Kept {
+    RefusedCall call;
+    absl::Time due_again;  // in the log
+  };
+  using List = std::list<Kept>;
+  using Key = std::tuple<std::string, Rpc, std::string>;  // caller, RPC, reason
+
+  static Key KeyOf(const RefusedCall& call) { return {call.caller, call.rpc, call.reason}; }
+  // Adds the refusal to the list. Returns whether it is news for the log.
+  bool Keep(RefusedCall refusal) DP_REQUIRES(mu_);
+  void MakeRoom(const std::string& caller) DP_REQUIRES(mu_);
+  void Forget(List::iterator kept) DP_REQUIRES(mu_);
   bool MayLog(absl::Time at) DP_REQUIRES(mu_);
 
   mutable Mutex mu_;
-  std::deque<RefusedCall> latest_ DP_GUARDED_BY(mu_);
+  List latest_ DP_GUARDED_BY(mu_);  // oldest first
+  absl::flat_hash_map<Key, List::iterator> by_key_ DP_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, size_t> of_caller_ DP_GUARDED_BY(mu_);  // how many are kept
   double lines_left_ DP_GUARDED_BY(mu_) = kLinesAtOnce;
   absl::Time counted_at_ DP_GUARDED_BY(mu_) = absl::UnixEpoch();
 };

@@ -68,6 +68,38 @@ TEST_F(RefusalsTest, AnotherCallerRpcOrReasonIsAnotherRefusal) {
   EXPECT_EQ(refusals_.Latest().size(), 4u);
 }
 
+TEST_F(RefusalsTest, CallsThatAlternateAreOneRefusalEach) {
+  for (int i = 0; i < 3; ++i) {
+    refusals_.Add(User("ann"), Rpc::kJobsCancel, kWhy, kNow + absl::Seconds(2 * i));
+    refusals_.Add(User("ann"), Rpc::kJobsHold, kWhy, kNow + absl::Seconds(2 * i + 1));
+  }
+  refusals_.Add(User("ann"), Rpc::kJobsCancel, kWhy, kNow + absl::Seconds(6));
+  ASSERT_EQ(refusals_.Latest().size(), 2u);
+  EXPECT_EQ(refusals_.Latest()[0].rpc, Rpc::kJobsHold);  // the last call of each decides
+  EXPECT_EQ(refusals_.Latest()[0].count, 3u);
+  EXPECT_EQ(refusals_.Latest()[1].count, 4u);
+}
+
+TEST_F(RefusalsTest, ACallerWithManyReasonsLeavesTheRefusalsOfOthers) {
+  refusals_.Add(User("bob"), Rpc::kJobsCancel, kWhy, kNow);
+  for (size_t i = 0; i < 2 * Refusals::kKept; ++i) {
+    refusals_.Add(User("ann"), Rpc::kJobsGet, absl::PermissionDeniedError(absl::StrCat(i)), kNow);
+  }
+  const std::deque<RefusedCall> latest = refusals_.Latest();
+  ASSERT_EQ(latest.size(), Refusals::kKeptOfCaller + 1);
+  EXPECT_EQ(latest.front().caller, "user bob");
+  EXPECT_EQ(latest.back().reason, absl::StrCat(2 * Refusals::kKept - 1));
+}
+
+TEST_F(RefusalsTest, ARefusalThatRepeatsIsLoggedNowAndThen) {
+  testing::internal::CaptureStderr();
+  for (int minute = 0; minute <= 10; ++minute) {
+    refusals_.Add(User("ann"), Rpc::kJobsCancel, kWhy, kNow + absl::Minutes(minute));
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2);
+}
+
 TEST_F(RefusalsTest, TheOldestAreForgotten) {
   (void)LinesOf(Refusals::kKept + 1, kNow);
   ASSERT_EQ(refusals_.Latest().size(), Refusals::kKept);
