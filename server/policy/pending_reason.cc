@@ -90,12 +90,16 @@ std::string WithoutTrainer(const SlotNeed& need, const SlotSupply& supply) {
                       "CPUs");
 }
 
-// The workers that only this constraint keeps out.
+// The workers that this implied constraint keeps out. Another implied one may keep them out too; a
+// constraint that the user has written does not.
 std::vector<std::string> KeptOutBy(const LabelConstraint& constraint, const SlotNeed& need,
                                    const SlotSupply& supply) {
   std::vector<std::string> names;
+  if (!absl::c_linear_search(need.constraints, constraint)) return names;
   SlotNeed without = need;
-  if (std::erase(without.constraints, constraint) == 0) return names;
+  for (const LabelConstraint& implied : {LimitsMemory(), TakesSecrets()}) {
+    std::erase(without.constraints, implied);
+  }
   for (const WorkerSlots* worker : supply.Eligible(without)) {
     if (!Satisfies(worker->labels, constraint) && names.size() < kBlockersMax) {
       names.push_back(worker->name);
@@ -108,7 +112,7 @@ std::string WorkersNamed(const std::vector<std::string>& names) {
   return absl::StrCat(names.size() == 1 ? "worker " : "workers ", absl::StrJoin(names, ", "));
 }
 
-// Names the workers that only the job's memoryMibPerRank keeps out.
+// Names the workers that the job's memoryMibPerRank keeps out.
 std::string WithoutMemoryLimit(const SlotNeed& need, const SlotSupply& supply) {
   const std::vector<std::string> names = KeptOutBy(LimitsMemory(), need, supply);
   if (names.empty()) return "";
@@ -117,7 +121,7 @@ std::string WithoutMemoryLimit(const SlotNeed& need, const SlotSupply& supply) {
                       " dp-worker unit, or submit without memoryMibPerRank");
 }
 
-// Names the workers that only the job's secrets keep out.
+// Names the workers that the job's secrets keep out.
 std::string WithoutSecrets(const SlotNeed& need, const SlotSupply& supply) {
   const std::vector<std::string> names = KeptOutBy(TakesSecrets(), need, supply);
   if (names.empty()) return "";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "base/no_memory_limit.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/rpc/testing/tls_fixture.h"
@@ -155,6 +156,21 @@ TEST_F(JobSecretsTest, AWorkerOfAnEarlierReleaseGetsNoRank) {
   EXPECT_THAT(WhyItWaits(), HasSubstr("; worker w takes no secrets: upgrade its daemon, and let it "
                                       "join over TLS"));
   EXPECT_THAT(WhyItWaits(), Not(HasSubstr("takes-secrets")));
+}
+
+TEST_F(JobSecretsTest, AWorkerThatLacksTwoThingsIsNamedForBoth) {
+  const auto worker = As(kWorker);
+  v1::RegisterRequest registration;
+  registration.set_name("w");
+  registration.set_incarnation(1);
+  registration.set_slots(1);
+  (*registration.mutable_labels())[kNoMemoryLimit] = "";
+  ASSERT_TRUE(worker->Call(worker->workers(), &v1::Workers::Stub::Register, registration).ok());
+  v1::SubmitRequest request = ARequest();
+  request.mutable_spec()->set_memory_mib_per_rank(64);
+  ASSERT_TRUE(Submit(request).ok());
+  EXPECT_THAT(WhyItWaits(), HasSubstr("; worker w cannot limit memory: set Delegate=yes"));
+  EXPECT_THAT(WhyItWaits(), HasSubstr("; worker w takes no secrets: upgrade its daemon"));
 }
 
 TEST_F(JobSecretsTest, NobodyIsShownTheLabel) {
