@@ -26,10 +26,15 @@ namespace dp::ctl {
 struct Terminal {
   std::ostream& out;
   std::ostream& err;
+  bool out_is_tty = false;
   bool err_is_tty = false;
   int columns = 80;
   // errno of the failed write to `out`; 0 if none failed.
   std::function<int()> write_error = [] { return 0; };
+
+  bool is_tty(const std::ostream& stream) const {
+    return &stream == &out ? out_is_tty : &stream == &err && err_is_tty;
+  }
 };
 
 // The resources of this machine on which ranks could run.

@@ -57,6 +57,24 @@ TEST(JsonWriterTest, TextIsEscapedAndBrokenUtf8Replaced) {
                            bad + "|" + bad + bad + bad + "|" + bad + bad + "\"]\n");
 }
 
+TEST(JsonWriterTest, ControlCharactersThatTerminalsObeyAreEscaped) {
+  std::ostringstream out;
+  JsonWriter json(out, JsonWriter::Style::kOneLine);
+  json.String("\x7f|\xc2\x9b|\xc2\xa0");
+  EXPECT_EQ(out.str(), "\"\\u007f|\\u009b|\xc2\xa0\"");
+}
+
+TEST(ScreenTest, ATerminalGetsNoControlCharactersOfRanks) {
+  std::ostringstream out, err;
+  Terminal terminal{.out = out, .err = err, .err_is_tty = true};
+  Screen screen(terminal);
+  const LogLine line{1, 0, v1::LOG_STREAM_STDOUT, "\x1b[2J"};
+  screen.Line(out, line, "");
+  screen.Line(err, line, "");
+  EXPECT_EQ(out.str(), "\x1b[2J\n");
+  EXPECT_EQ(err.str(), "\\x1b[2J\n");
+}
+
 TEST(ScreenTest, LinesPassAboveTheBarOnATerminalOnly) {
   for (const bool tty : {true, false}) {
     std::ostringstream out, err;

@@ -67,6 +67,7 @@ ThisMachine::ThisMachine()
                       .gpus = FindLocalGpus},
           .terminal = {.out = out_,
                        .err = std::cerr,
+                       .out_is_tty = isatty(STDOUT_FILENO) != 0,
                        .err_is_tty = isatty(STDERR_FILENO) != 0,
                        .columns = TerminalColumns(),
                        .write_error = [this] { return out_.write_error(); }},

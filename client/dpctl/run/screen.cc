@@ -18,7 +18,7 @@ void Screen::Line(std::ostream& stream, const std::string& text) {
 
 void Screen::Line(std::ostream& stream, const LogLine& line, const std::string& label) {
   Clear();
-  line_.Print(stream, line, label);
+  line_.Print(stream, line, label, /*harmless=*/terminal_.is_tty(stream));
   stream.flush();
   Draw();
 }

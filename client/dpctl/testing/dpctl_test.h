@@ -53,9 +53,10 @@ class DpctlTest : public ::testing::Test, private Clock {
 
   Interrupts interrupts_;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local_;
-  std::string address_;  // to which the last command connected
-  bool tty_ = false;
-  int write_error_ = 0;  // of standard output
+  std::string address_;   // to which the last command connected
+  bool tty_ = false;      // standard error
+  bool out_tty_ = false;  // standard output
+  int write_error_ = 0;   // of standard output
   Machine machine_;
   FakeLogins logins_;
   bool clock_runs_ = false;
@@ -84,6 +85,7 @@ class DpctlTest : public ::testing::Test, private Clock {
             .machine = machine_,
             .terminal = {.out = out_,
                          .err = err_,
+                         .out_is_tty = out_tty_,
                          .err_is_tty = tty_,
                          .columns = 70,
                          .write_error = [this] { return write_error_; }},

@@ -7,6 +7,7 @@
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/view/job_view.h"
+#include "client/dpctl/view/printable.h"
 
 namespace dp::ctl {
 
@@ -28,7 +29,7 @@ absl::StatusOr<int> JobVerb::Run(Context& context) {
     if (job.ok() && !asked.insert(job->id()).second) continue;  // named twice
     const absl::Status status = job.ok() ? AskOne(context, *job) : job.status();
     if (ExitCodeOf(status) == kUnreachable) return status;
-    if (!status.ok()) context.err() << "dpctl: " << status.message() << '\n';
+    if (!status.ok()) context.err() << "dpctl: " << Printable(status.message()) << '\n';
     if (code == kSuccess) code = ExitCodeOf(status);
   }
   return code;

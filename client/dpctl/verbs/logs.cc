@@ -47,6 +47,9 @@ class Logs final : public Command {
     app.add_flag("--timestamps", timestamps_, "Before each line, when its worker found it");
     app.add_flag("--dedup", dedup_,
                  "Equal lines of several ranks once, as [0-3]; -f waits 1s for the others");
+    app.add_flag("--raw", raw_,
+                 "Every byte as it is, also to a terminal, where other control characters than "
+                 "colours show as \\x1b otherwise");
     app.add_flag("--stdout", stdout_, "Only standard output");
     app.add_flag("--stderr", stderr_, "Only standard error");
     app.add_flag("--metrics", metrics_, "Only metrics: one JSON object a line, from train jobs");
@@ -64,7 +67,7 @@ class Logs final : public Command {
     // Ranks cannot share pieces of progress bars.
     LogReader reader(context, std::move(request), patience,
                      dedup_ ? LogLines::Bars::kWhole : LogLines::Bars::kAtOnce);
-    LogPrinter printer(context, job, timestamps_);
+    LogPrinter printer(context, job, {.timestamps = timestamps_, .raw = raw_});
     DP_RETURN_IF_ERROR(dedup_ ? ShowShared(context, reader, printer, ranks)
                               : Show(context, reader, printer));
     printer.EndLine();
@@ -180,6 +183,7 @@ class Logs final : public Command {
   std::string since_;
   bool timestamps_ = false;
   bool dedup_ = false;
+  bool raw_ = false;
 };
 
 }  // namespace

@@ -49,6 +49,25 @@ TEST_F(LogsTest, AJobThatIsRemovedMeanwhileIsSaidToBe) {
   EXPECT_EQ(result.code, 102);
 }
 
+constexpr char kEscapes[] = R"(
+  chunks { generation: 1 rank: 0 stream: LOG_STREAM_STDOUT data: "\033]0;title\a\033[31mred\n" }
+  finished: true)";
+
+TEST_F(LogsTest, ATerminalGetsColoursAndNoOtherControlCharacters) {
+  out_tty_ = true;
+  AddLogPage(kEscapes);
+  EXPECT_EQ(Dpctl("logs 7").out, "[0] \\x1b]0;title\\x07\x1b[31mred\x1b[0m\n");
+}
+
+TEST_F(LogsTest, AFileAndRawOutputHaveEveryByte) {
+  AddLogPage(kEscapes);
+  AddLogPage(kEscapes);
+  const std::string line = "[0] \x1b]0;title\a\x1b[31mred\n";
+  EXPECT_EQ(Dpctl("logs 7").out, line);
+  out_tty_ = true;
+  EXPECT_EQ(Dpctl("logs 7 --raw").out, line + line);
+}
+
 TEST_F(LogsTest, WithoutFollowItEndsWithWhatIsThere) {
   AddLogPage(kFirst);
   AddLogPage("");

@@ -6,6 +6,7 @@
 #include "client/dpctl/verbs/job_store.h"
 #include "client/dpctl/verbs/verbs.h"
 #include "client/dpctl/view/json_writer.h"
+#include "client/dpctl/view/terminal_text.h"
 
 namespace dp::ctl {
 namespace {
@@ -35,7 +36,8 @@ class StoreGet final : public Command {
       json.Field("value", *value);
       json.EndObject();
     } else {
-      context.out() << *value;
+      const bool terminal = context.surroundings().terminal.out_is_tty;
+      context.out() << (terminal ? TerminalText(*value) : *value);
     }
     return kSuccess;
   }

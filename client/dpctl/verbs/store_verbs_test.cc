@@ -36,6 +36,8 @@ TEST_F(StoreVerbsTest, OddBytesOfKeysAreEscapedAndThoseOfValuesAreNot) {
   ASSERT_TRUE(coordinator_.values.Set("raw", std::string("v\0\xff", 3)).ok());
   EXPECT_EQ(Fresh("store ls 7").out, "k\\x00\\xff\nraw\n");
   EXPECT_EQ(Fresh("store get 7 raw").out, std::string("v\0\xff", 3));
+  out_tty_ = true;
+  EXPECT_EQ(Fresh("store get 7 raw").out, "v\\x00\xff");
 }
 
 TEST_F(StoreVerbsTest, WordsThatBeginWithADashStandBehindTwo) {

@@ -8,6 +8,13 @@ namespace {
 
 constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";
 
+// DEL, and U+0080 to U+009F: JSON may have them, but some terminals obey them.
+bool IsControl(absl::string_view character) {
+  const auto last = static_cast<unsigned char>(character.back());
+  return character == "\x7f" || (character.size() == 2 && character[0] == '\xc2' && last < 0xa0);
+}
+
+// Takes the last byte of an ASCII character, or of one that IsControl.
 std::string Escaped(char c) {
   switch (c) {
     case '"':
@@ -21,7 +28,7 @@ std::string Escaped(char c) {
     case '\r':
       return "\\r";
     default:
-      return absl::StrFormat("\\u%04x", static_cast<unsigned>(c));
+      return absl::StrFormat("\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
   }
 }
 
@@ -43,6 +50,8 @@ void JsonWriter::String(absl::string_view value) {
       out_ << kReplacement;
     } else if (length == 1 && (static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\')) {
       out_ << Escaped(c);
+    } else if (IsControl(value.substr(0, length))) {
+      out_ << Escaped(value[length - 1]);
     } else {
       out_ << value.substr(0, length);
     }

@@ -56,7 +56,7 @@ void LogPrinter::Enter(uint64_t generation) {
 void LogPrinter::PrintText(const LogLine& line, const std::string& label) {
   const std::string time =
       timestamps_ ? absl::StrCat(line.time ? FormatLineTime(*line.time) : "-", " ") : "";
-  screen_line_.Print(context_.out(), line, absl::StrCat(time, label, " "));
+  screen_line_.Print(context_.out(), line, absl::StrCat(time, label, " "), harmless_);
 }
 
 void LogPrinter::BeginJson(const LogLine& line, JsonWriter& json) {

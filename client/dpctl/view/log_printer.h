@@ -18,8 +18,16 @@ namespace dp::ctl {
 // one object a line. Part of a command; one thread.
 class LogPrinter {
  public:
-  LogPrinter(Context& context, const v1::Job& job, bool timestamps)
-      : context_(context), timestamps_(timestamps), labels_(context, job.id()), job_(job.id()) {
+  struct Options {
+    bool timestamps = false;
+    bool raw = false;  // every byte, also to a terminal
+  };
+  LogPrinter(Context& context, const v1::Job& job, const Options& options)
+      : context_(context),
+        timestamps_(options.timestamps),
+        harmless_(!options.raw && context.surroundings().terminal.out_is_tty),
+        labels_(context, job.id()),
+        job_(job.id()) {
     labels_.Learn(job);
   }
 
@@ -42,6 +50,7 @@ class LogPrinter {
 
   Context& context_;
   const bool timestamps_;
+  const bool harmless_;  // as TerminalText
   RankLabels labels_;
   const uint64_t job_;
   OpenLine screen_line_;

@@ -23,12 +23,31 @@ LogLine Written(int rank, const std::string& text, End end = End::kLineBreak, bo
 class OpenLineTest : public testing::Test {
  protected:
   void Print(const LogLine& line) {
-    lines_.Print(out_, line, "[" + std::to_string(line.rank) + "] ");
+    lines_.Print(out_, line, "[" + std::to_string(line.rank) + "] ", harmless_);
   }
 
   std::ostringstream out_;
   OpenLine lines_;
+  bool harmless_ = false;
 };
+
+TEST_F(OpenLineTest, EveryByteStaysUnlessATerminalShowsIt) {
+  Print(Written(0, "\x1b[2J\x1b[31mred"));
+  harmless_ = true;
+  Print(Written(0, "\x1b[2J\x1b[31mred\r"));
+  EXPECT_EQ(out_.str(),
+            "[0] \x1b[2J\x1b[31mred\n"
+            "[0] \\x1b[2J\x1b[31mred\x1b[0m\r\n");
+}
+
+// Pieces of other ranks' lines may come in between.
+TEST_F(OpenLineTest, AColourIsWholeAlsoWhereAPieceEndsWithinIt) {
+  harmless_ = true;
+  Print(Written(0, "10% \x1b[3", End::kContinued));
+  Print(Written(1, "one\x1b"));
+  Print(Written(0, "1mred\x1b[0m", End::kLineBreak, /*rest=*/true));
+  EXPECT_EQ(out_.str(), "[0] 10% \n[1] one\\x1b\n[0] \x1b[31mred\x1b[0m\n");
+}
 
 TEST_F(OpenLineTest, PiecesOfALineFollowEachOtherBehindOneLabel) {
   Print(Written(0, "one ", End::kContinued));
