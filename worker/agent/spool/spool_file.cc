@@ -142,8 +142,8 @@ void SpoolFile::Measure(const Opened& opened) {
   const absl::Time modified = absl::TimeFromTimespec(opened.info.st_mtim);
   glimpse_ = {static_cast<uint64_t>(opened.info.st_size), modified, opened.head};
   shift_ = tried_shift_ = anew_ = opened.shift;
-  use_.size = glimpse_.size + shift_;
-  use_.begin = opened.first_data + shift_;
+  use_.size = EndOf(glimpse_.size);
+  use_.begin = EndOf(opened.first_data);
   if (use_.size > 0) found_.Add(0, modified);
 }
 
@@ -162,6 +162,7 @@ void SpoolFile::Look(absl::Time now) {
   if (file == nullptr) return;
   while (!Notice(*file, now)) continue;
   RecordShift();
+  TellTooLong();
   MutexLock lock(mu_);
   CloseIfEnded();
 }
@@ -190,16 +191,33 @@ bool SpoolFile::Notice(const FileDescriptor& file, absl::Time now) {
     emptied_at_ = now;
   }
   glimpse_ = std::move(latest);
-  const uint64_t size = glimpse_.size + shift_;
+  const uint64_t size = EndOf(glimpse_.size);
   if (size > use_.size) found_.Add(use_.size, now);
   use_.size = size;
   return true;
 }
 
 void SpoolFile::GoOn(uint64_t end, uint64_t first) {
-  shift_ = end + 1;  // one byte stands for the unseen ones
-  anew_ = use_.begin = first + shift_;
+  // One byte stands for the unseen ones, also behind the last offset.
+  shift_ = std::min(end, kStreamBytesMax) + 1;
+  anew_ = use_.begin = EndOf(first);
   record_due_ = true;
+}
+
+uint64_t SpoolFile::EndOf(uint64_t file_bytes) const {
+  return shift_ + std::min(file_bytes, kStreamBytesMax - std::min(shift_, kStreamBytesMax));
+}
+
+void SpoolFile::TellTooLong() {
+  {
+    MutexLock lock(mu_);
+    if (too_long_ || use_.size < kStreamBytesMax) return;
+    too_long_ = true;
+  }
+  Log(Severity::kWarning, "logs_too_long",
+      {{"file", path_},
+       {"bytes_max", kStreamBytesMax},
+       {"reason", "the rank has made the file so long; further output in it is not sent"}});
 }
 
 void SpoolFile::RecordShift() {
@@ -229,6 +247,7 @@ void SpoolFile::End(absl::Time now) {
   if (const Descriptor file = ended_and_measured() ? nullptr : Open(); file != nullptr) {
     while (!Notice(*file, now)) continue;
     RecordShift();
+    TellTooLong();
   }
   MutexLock lock(mu_);
   ended_ = true;
@@ -243,7 +262,7 @@ void SpoolFile::Acknowledge(uint64_t offset) {
     if (inode_ && offset > use_.size) {
       GoOn(offset, use_.begin - shift_);
       found_.Add(offset, glimpse_.modified);
-      use_.size = glimpse_.size + shift_;
+      use_.size = EndOf(glimpse_.size);
     }
   }
   RecordShift();

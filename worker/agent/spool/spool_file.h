@@ -74,6 +74,11 @@ class SpoolFile {
     bool empty() const { return data.empty() && cut_bytes == 0; }
   };
 
+  // The offsets of a stream end here. A rank can give its file any size without writing so much,
+  // and empty it again and again. Bytes beyond are not sent. No disk for logs holds as much,
+  // and the sum over all ranks of a host stays far below 2^64.
+  static constexpr uint64_t kStreamBytesMax = uint64_t{1} << 50;
+
   // The extension of the file that records the shift.
   static constexpr char kShiftSuffix[] = ".shift";
 
@@ -134,6 +139,10 @@ class SpoolFile {
   // Continues the stream, which has reached `end`, behind a gap with the bytes of the emptied file.
   // These begin at `first` in the file.
   void GoOn(uint64_t end, uint64_t first) DP_REQUIRES(mu_);
+  // Where the stream ends if its file has so many bytes.
+  uint64_t EndOf(uint64_t file_bytes) const DP_REQUIRES(mu_);
+  // Logs once that the stream has reached kStreamBytesMax.
+  void TellTooLong() DP_EXCLUDES(mu_);
   // Records a new shift. The next look retries a failure.
   void RecordShift() DP_EXCLUDES(mu_);
   bool LookIsDue(absl::Time now) const DP_EXCLUDES(mu_);
@@ -174,6 +183,7 @@ class SpoolFile {
   uint64_t tried_shift_ DP_GUARDED_BY(mu_) = 0;  // nothing is sent until it equals shift_
   bool record_due_ DP_GUARDED_BY(mu_) = false;
   bool recording_ DP_GUARDED_BY(mu_) = false;  // a thread is recording
+  bool too_long_ DP_GUARDED_BY(mu_) = false;   // it was logged
   int emptied_ DP_GUARDED_BY(mu_) = 0;         // how many times
   absl::Time emptied_at_ DP_GUARDED_BY(mu_) = absl::InfinitePast();
   uint64_t hole_end_ DP_GUARDED_BY(mu_) = 0;  // of the hole that is being made; 0: none
