@@ -76,6 +76,20 @@ TEST_F(RankAccountTest, ARankThatTakesThePlaceOfAnotherJobsWaitsForItsOwnAccount
   EXPECT_EQ(runner_.NextOrder(), "start 0");
 }
 
+TEST_F(RankAccountTest, AnotherJobOfTheSameNumberAndOwnerIsLookedUpAnew) {
+  rank_.mutable_submitted_at()->set_seconds(100);
+  Assign();
+  EXPECT_EQ(NextAsked(), "ann");
+  mailbox_.Tell(AccountFound{"ann", ann_});
+  EXPECT_EQ(runner_.NextOrder(), "start 0");
+  runner_.Tell(0, ProcessStarted{100});
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 started");
+  rank_.mutable_submitted_at()->set_seconds(200);
+  coordinator_.Assign({rank_});
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+  EXPECT_EQ(NextAsked(), "ann");
+}
+
 TEST_F(RankAccountTest, ADaemonThatShutsDownDoesNotWaitForALookUp) {
   Assign();
   EXPECT_EQ(NextAsked(), "ann");

@@ -15,6 +15,14 @@
 // How the daemon handles the messages of its other threads.
 
 namespace dp::worker {
+namespace {
+
+bool IsSameJob(const v1::AssignedRank& a, const v1::AssignedRank& b) {
+  return a.submitted_at().seconds() == b.submitted_at().seconds() &&
+         a.submitted_at().nanos() == b.submitted_at().nanos();
+}
+
+}  // namespace
 
 void Agent::On(const Registered& message) {
   Log(Severity::kInfo, "registered",
@@ -66,13 +74,16 @@ void Agent::On(const AssignmentChanged& message) {
   const auto before = std::exchange(assigned_, {});
   const v1::AssignedRank* first = nullptr;  // of its job, whose secrets are those of all
   for (const v1::AssignedRank& rank : message.assignment.ranks()) {
-    if (!before.contains(KeyOf(rank))) accounts_.Assigned(rank);
+    // A coordinator that was set up anew gives the numbers of earlier jobs to other ones.
+    const auto same = before.find(KeyOf(rank));
+    if (same == before.end() || !IsSameJob(same->second, rank)) accounts_.Assigned(rank);
     if (first == nullptr || first->job() != rank.job()) first = &rank;
     v1::AssignedRank& assigned = assigned_[KeyOf(rank)];
     assigned = rank;
     *assigned.mutable_secrets() = first->secrets();
     assigned.set_no_secrets(first->no_secrets());
   }
+  accounts_.KeepFor(assigned_);
   WantAssigned();
 }
 

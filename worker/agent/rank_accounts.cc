@@ -24,7 +24,17 @@ std::string RankAccounts::NameFor(const v1::AssignedRank& rank) const {
   return AccountNameFor(run_as_, OwnerOf(rank), "").value_or("");
 }
 
-void RankAccounts::Assigned(const v1::AssignedRank& rank) { found_.erase(NameFor(rank)); }
+void RankAccounts::Assigned(const v1::AssignedRank& rank) {
+  const std::string name = NameFor(rank);
+  found_.erase(name);
+  if (asked_.contains(name)) ask_again_.insert(name);
+}
+
+void RankAccounts::KeepFor(const absl::btree_map<RankKey, v1::AssignedRank>& assigned) {
+  std::set<std::string> names;
+  for (const auto& [key, rank] : assigned) names.insert(NameFor(rank));
+  std::erase_if(found_, [&](const auto& found) { return !names.contains(found.first); });
+}
 
 bool RankAccounts::Known(const v1::AssignedRank& rank) {
   const std::string name = NameFor(rank);
@@ -34,6 +44,7 @@ bool RankAccounts::Known(const v1::AssignedRank& rank) {
 }
 
 void RankAccounts::Found(const std::string& name, absl::StatusOr<Account> account) {
+  if (ask_again_.erase(name) > 0) return ask_(name);
   asked_.erase(name);
   found_.insert_or_assign(name, std::move(account));
 }

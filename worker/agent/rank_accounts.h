@@ -6,7 +6,9 @@
 #include <set>
 #include <string>
 
+#include "absl/container/btree_map.h"
 #include "absl/status/statusor.h"
+#include "base/rank.h"
 #include "dp/v1/workers.pb.h"
 #include "worker/agent/accounts/account.h"
 #include "worker/agent/accounts/run_as.h"
@@ -22,8 +24,11 @@ class RankAccounts {
   // the policy kSelf.
   RankAccounts(RunAs run_as, std::function<void(const std::string& name)> ask);
 
-  // The rank is newly assigned: what is known of its account may be old.
+  // The rank is newly assigned. Known facts about its account may be old, and so may the answer to
+  // an earlier question.
   void Assigned(const v1::AssignedRank& rank);
+  // Forgets the accounts of all other ranks.
+  void KeepFor(const absl::btree_map<RankKey, v1::AssignedRank>& assigned);
   // Whether the rank can be started, or refused, now. Otherwise its account is being looked up.
   bool Known(const v1::AssignedRank& rank);
   // The answer to a question.
@@ -39,7 +44,8 @@ class RankAccounts {
 
   const RunAs run_as_;
   const std::function<void(const std::string&)> ask_;
-  std::set<std::string> asked_;  // questions without an answer
+  std::set<std::string> asked_;      // questions without an answer
+  std::set<std::string> ask_again_;  // those whose answer will be old
   std::map<std::string, absl::StatusOr<Account>> found_;
 };
 

@@ -59,6 +59,26 @@ TEST_F(RankAccountsTest, ANewRankIsLookedUpAnew) {
   EXPECT_THAT(asked_, ElementsAre("ann"));
 }
 
+TEST_F(RankAccountsTest, AnAnswerToAnEarlierQuestionIsTooOldForANewRank) {
+  EXPECT_FALSE(accounts_.Known(OwnedBy("ann")));
+  accounts_.Assigned(OwnedBy("ann"));
+  EXPECT_FALSE(accounts_.Known(OwnedBy("ann")));
+  accounts_.Found("ann", Account{.name = "ann", .uid = 1000});
+  EXPECT_FALSE(accounts_.Known(OwnedBy("ann")));
+  EXPECT_THAT(asked_, ElementsAre("ann", "ann"));
+  accounts_.Found("ann", Account{.name = "ann", .uid = 1001});
+  EXPECT_TRUE(accounts_.Known(OwnedBy("ann")));
+  EXPECT_EQ((*accounts_.Of(OwnedBy("ann"), "w"))->uid, 1001u);
+}
+
+TEST_F(RankAccountsTest, AccountsAreForgottenWithTheirRanks) {
+  accounts_.Found("ann", Account{.name = "ann", .uid = 1000});
+  accounts_.Found("bob", Account{.name = "bob", .uid = 1001});
+  accounts_.KeepFor({{RankKey(), OwnedBy("bob")}});
+  EXPECT_TRUE(accounts_.Known(OwnedBy("bob")));
+  EXPECT_FALSE(accounts_.Known(OwnedBy("ann")));
+}
+
 TEST_F(RankAccountsTest, AJobWithoutAnOwnerIsRefusedWithoutALookUp) {
   EXPECT_TRUE(accounts_.Known(OwnedBy("")));
   EXPECT_THAT(std::string(accounts_.Of(OwnedBy(""), "w").status().message()),
