@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "worker/agent/accounts/passable_dir.h"
 #include "worker/agent/processes/guard_lock.h"
 
 namespace dp::worker {
@@ -118,8 +119,8 @@ absl::StatusOr<std::string> Make(const std::string& path) {
   return CannotBeMade(path, error.message());
 }
 
-// Sets mode 0711. A directory that is not there yet is left to whoever makes it.
-absl::Status MakePassableForOthers(const std::string& path) {
+// A directory that is not there yet is left to whoever makes it.
+absl::Status LetOthersPassThrough(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
   if (info.st_uid != geteuid()) {
@@ -128,8 +129,8 @@ absl::Status MakePassableForOthers(const std::string& path) {
                      ", who could change the files of ranks; chown -R it to this daemon's user, or "
                      "name another one by --state-dir"));
   }
-  if ((info.st_mode & 0777) == 0711 || chmod(path.c_str(), 0711) == 0) return absl::OkStatus();
-  return CannotBeMade(path, std::strerror(errno));
+  const int error = MakePassable(path);
+  return error == 0 ? absl::OkStatus() : CannotBeMade(path, std::strerror(error));
 }
 
 }  // namespace
@@ -166,7 +167,7 @@ StateDir::StateDir(std::string path, bool named, FileDescriptor lock)
 
 absl::Status StateDir::OpenToOtherUsers() const {
   for (const std::string& ours : {path_, path_ + "/spool"}) {
-    DP_RETURN_IF_ERROR(MakePassableForOthers(ours));
+    DP_RETURN_IF_ERROR(LetOthersPassThrough(ours));
   }
   std::error_code error;
   const fs::path real = fs::canonical(path_, error);

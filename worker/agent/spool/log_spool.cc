@@ -19,6 +19,7 @@
 #include "base/program/log.h"
 #include "base/replace_file.h"
 #include "base/status.h"
+#include "worker/agent/accounts/passable_dir.h"
 #include "worker/agent/processes/exit_record.h"
 #include "worker/agent/spool/output_lines.h"
 #include "worker/agent/spool/spool_file.h"
@@ -68,15 +69,9 @@ absl::Status SpoolError(const std::string& path) {
   return absl::InternalError(absl::StrCat("spool ", path, ": ", std::strerror(errno)));
 }
 
-// Others can pass through, but not list the directory.
-constexpr mode_t kPassable = 0711;
-constexpr mode_t kOfOthers = 0077;
-
-absl::Status MakePassable(const std::string& dir) {
-  struct stat info {};
-  if (stat(dir.c_str(), &info) == 0 && (info.st_mode & kOfOthers) == (kPassable & kOfOthers))
-    return absl::OkStatus();
-  return chmod(dir.c_str(), kPassable) == 0 ? absl::OkStatus() : SpoolError(dir);
+absl::Status LetOthersPass(const std::string& dir) {
+  errno = MakePassable(dir);
+  return errno == 0 ? absl::OkStatus() : SpoolError(dir);
 }
 
 // The daemon has just made the file, in a directory of its own. A link in its place would have
@@ -147,14 +142,14 @@ absl::Status LogSpool::Create(const SpoolOwner& owner) const {
 absl::Status LogSpool::GiveTo(const Account& account) const {
   const fs::path job_dir = fs::path(generation_dir_).parent_path();
   for (const fs::path& dir : {job_dir.parent_path(), job_dir, fs::path(generation_dir_)}) {
-    DP_RETURN_IF_ERROR(MakePassable(dir));
+    DP_RETURN_IF_ERROR(LetOthersPass(dir));
   }
   // The program makes no files here, so this one is there from the beginning.
   DP_RETURN_IF_ERROR(MakeFile(error_file(), ""));
   std::vector<std::string> files{error_file()};
   for (const v1::LogStream stream : kLogStreams) files.push_back(path(stream));
   if (std::error_code error; fs::exists(credential_dir(), error)) {
-    DP_RETURN_IF_ERROR(MakePassable(credential_dir()));
+    DP_RETURN_IF_ERROR(LetOthersPass(credential_dir()));
     for (fs::directory_iterator at(credential_dir(), error), last; !error && at != last;
          at.increment(error)) {
       files.push_back(at->path());
