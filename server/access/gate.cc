@@ -87,7 +87,8 @@ std::string CertificateOf(const grpc::CallbackServerContext& context) {
   return std::string(ProofIn(*context.auth_context()).pem);
 }
 
-Gate::Gate(Driver& driver, Options options) : driver_(driver), options_(std::move(options)) {}
+Gate::Gate(Driver& driver, Options options)
+    : driver_(driver), options_(std::move(options)), strangers_(options_.strangers, refusals_) {}
 
 Admission Gate::Admit(grpc::CallbackServerContext& context, Rpc rpc, AccessObject object) {
   Caller caller{.peer = context.peer()};
@@ -104,6 +105,7 @@ absl::Status Gate::Count(grpc::CallbackServerContext& context, Rpc rpc, const Ca
                          bool identified) {
   if (caller.kind == Caller::Kind::kInsecure) return absl::OkStatus();
   const bool known = identified && caller.kind != Caller::Kind::kStranger;
+  if (known) strangers_.Proven(caller.peer);
   const double per_second = PerSecond(options_.calls, caller, known);
   const absl::Duration wait =
       Take(known, known ? CountedAs(caller, rpc) : HostOf(caller), per_second);

@@ -15,6 +15,7 @@
 #include "server/access/call_rates.h"
 #include "server/access/caller.h"
 #include "server/access/refusals.h"
+#include "server/access/stranger_connections.h"
 #include "server/driver/driver.h"
 
 namespace dp::server {
@@ -44,6 +45,7 @@ class Gate {
     // Callers in plain text may do everything (--insecure).
     bool plain_text = false;
     CallLimits calls = {};
+    StrangerBytes::Limits strangers = {};
   };
 
   Gate(Driver& driver, Options options);
@@ -56,6 +58,8 @@ class Gate {
   const std::optional<security::TokenKey>& token_key() const { return options_.token_key; }
   const std::optional<security::SealingKey>& sealing_key() const { return options_.sealing_key; }
   Refusals& refusals() { return refusals_; }
+  // For whoever accepts connections. The gate says which of them are no strangers' any more.
+  StrangerConnections& strangers() { return strangers_; }
   const core::PlacementPolicy& placement() const { return driver_.placement(); }
 
  private:
@@ -79,6 +83,7 @@ class Gate {
   const Options options_;
   const Clock& clock_ = Clock::Steady();
   Refusals refusals_;
+  StrangerConnections strangers_;
 
   Mutex mu_;
   CallRates rates_ DP_GUARDED_BY(mu_);

@@ -17,16 +17,29 @@ std::string Shortened(absl::string_view text) {
 }  // namespace
 
 void Refusals::Add(const Caller& caller, Rpc rpc, const absl::Status& why, absl::Time at) {
-  RefusedCall refusal{at, Shortened(ToString(caller)), caller.peer, rpc, Shortened(why.message())};
-  {
-    MutexLock lock(mu_);
-    if (!Keep(refusal) || !MayLog(at)) return;
-  }
+  const RefusedCall refusal{at, Shortened(ToString(caller)), caller.peer, rpc,
+                            Shortened(why.message())};
+  if (!Note(refusal)) return;
   Log(Severity::kWarning, "call_refused",
       {{"rpc", std::string(NameOf(rpc))},
        {"caller", refusal.caller},
        {"peer", refusal.peer},
        {"reason", refusal.reason}});
+}
+
+Refusals::Key Refusals::KeyOf(const RefusedCall& call) {
+  return {call.caller, call.peer.substr(0, call.peer.rfind(':')), call.rpc, call.reason};
+}
+
+void Refusals::AddConnection(const std::string& peer, const absl::Status& why, absl::Time at) {
+  const RefusedCall refusal{at, ToString(Caller()), peer, std::nullopt, Shortened(why.message())};
+  if (!Note(refusal)) return;
+  Log(Severity::kWarning, "connection_shut_down", {{"peer", peer}, {"reason", refusal.reason}});
+}
+
+bool Refusals::Note(const RefusedCall& refusal) {
+  MutexLock lock(mu_);
+  return Keep(refusal) && MayLog(refusal.at);
 }
 
 bool Refusals::Keep(RefusedCall refusal) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -15,12 +16,13 @@
 
 namespace dp::server {
 
-// A call that was refused. Equal calls of one caller for one reason are one.
+// A call that was refused, or a connection that was shut down. Equal ones of one caller at one
+// address are one.
 struct RefusedCall {
   absl::Time at;  // the last of them
   std::string caller;
-  std::string peer;  // of the last of them
-  Rpc rpc = {};
+  std::string peer;        // of the last of them
+  std::optional<Rpc> rpc;  // absent: a connection
   std::string reason;
   uint64_t count = 1;
 };
@@ -42,6 +44,9 @@ class Refusals {
   static constexpr absl::Duration kLineAgainAfter = absl::Minutes(10);
 
   void Add(const Caller& caller, Rpc rpc, const absl::Status& why, absl::Time at) DP_EXCLUDES(mu_);
+  // A connection that was shut down before anybody has proven who calls.
+  void AddConnection(const std::string& peer, const absl::Status& why, absl::Time at)
+      DP_EXCLUDES(mu_);
   // Oldest first, by the last call of each.
   std::deque<RefusedCall> Latest() const DP_EXCLUDES(mu_);
 
@@ -51,9 +56,12 @@ class Refusals {
     absl::Time due_again;  // in the log
   };
   using List = std::list<Kept>;
-  using Key = std::tuple<std::string, Rpc, std::string>;  // caller, RPC, reason
+  // Caller, address without port, RPC and reason.
+  using Key = std::tuple<std::string, std::string, std::optional<Rpc>, std::string>;
 
-  static Key KeyOf(const RefusedCall& call) { return {call.caller, call.rpc, call.reason}; }
+  static Key KeyOf(const RefusedCall& call);
+  // Returns whether the log is to have a line.
+  bool Note(const RefusedCall& refusal) DP_EXCLUDES(mu_);
   // Adds the refusal to the list. Returns whether it is news for the log.
   bool Keep(RefusedCall refusal) DP_REQUIRES(mu_);
   void MakeRoom(const std::string& caller) DP_REQUIRES(mu_);

@@ -1,5 +1,6 @@
 #include "server/access/refusals.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -98,6 +99,16 @@ TEST_F(RefusalsTest, ARefusalThatRepeatsIsLoggedNowAndThen) {
   }
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2);
+}
+
+TEST_F(RefusalsTest, AConnectionThatWasShutDownIsARefusalWithoutRpc) {
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) refusals_.AddConnection("10.0.0.1:5", kWhy, kNow);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("event=connection_shut_down peer=10.0.0.1:5 reason=\"it belongs to bob\""));
+  ASSERT_EQ(refusals_.Latest().size(), 1u);
+  EXPECT_EQ(refusals_.Latest()[0].rpc, std::nullopt);
+  EXPECT_EQ(refusals_.Latest()[0].count, 3u);
 }
 
 TEST_F(RefusalsTest, TheOldestAreForgotten) {

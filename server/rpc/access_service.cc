@@ -22,6 +22,9 @@ using security::Role;
 // Longer than any name of a directory service.
 constexpr size_t kNameBytesMax = 256;
 
+// Stands for the RPC where a connection was shut down. dpctl tells refusals from events by the RPC.
+constexpr char kConnection[] = "(connection)";
+
 bool IsPerson(Role role) {
   return role == Role::kAdmin || role == Role::kUser || role == Role::kViewer;
 }
@@ -203,7 +206,7 @@ class AccessService final : public v1::Access::CallbackService {
                    *listed->mutable_at() = ToProto(refusal.at);
                    listed->set_caller(refusal.caller);
                    listed->set_peer(refusal.peer);
-                   listed->set_rpc(std::string(NameOf(refusal.rpc)));
+                   listed->set_rpc(refusal.rpc ? std::string(NameOf(*refusal.rpc)) : kConnection);
                    listed->set_reason(refusal.reason);
                    listed->set_count(refusal.count);
                  }

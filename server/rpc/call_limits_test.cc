@@ -142,6 +142,47 @@ TEST_F(PlainTextRateTest, CallersInPlainTextHaveNoNameAndNoRate) {
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(WhoAmI(*caller).ok()) << i;
 }
 
+// Strangers may send 21 MiB at once.
+class BytesOfStrangersTest : public TlsFixture {
+ protected:
+  // Messages of a mebibyte, until one gets no answer. Returns how many were answered.
+  static int SendMuch(ClusterClient& caller) {
+    v1::SubmitRequest request;
+    request.set_request_id(std::string(1 << 20, 'x'));
+    for (int answered = 0; answered < kMessages; ++answered) {
+      const auto status = caller.Call(caller.jobs(), &v1::Jobs::Stub::Submit, request).status;
+      if (status.error_code() == StatusCode::UNAVAILABLE) return answered;
+    }
+    return kMessages;
+  }
+
+  static constexpr int kMessages = 100;
+};
+
+TEST_F(BytesOfStrangersTest, APersonOrARankSendsAsMuchAsItLikes) {
+  const auto ann = As({Role::kUser, "ann"});
+  EXPECT_EQ(SendMuch(*ann), kMessages);
+  const auto rank = As(WithToken({{JobId(1), Generation(1), 0}, absl::Now()}));
+  EXPECT_EQ(SendMuch(*rank), kMessages);
+  const auto admin = As({Role::kAdmin, "eve"});
+  const auto refusals = admin->Call(admin->access(), &v1::Access::Stub::ListRefusals, {});
+  for (const v1::Refusal& refusal : refusals->refusals()) EXPECT_NE(refusal.rpc(), "(connection)");
+}
+
+TEST_F(BytesOfStrangersTest, AStrangersConnectionIsShutDownAndListed) {
+  EXPECT_LT(SendMuch(*As(Nobody())), kMessages);
+  const auto admin = As({Role::kAdmin, "eve"});
+  const auto refusals = admin->Call(admin->access(), &v1::Access::Stub::ListRefusals, {});
+  std::string peers, reasons;
+  for (const v1::Refusal& refusal : refusals->refusals()) {
+    if (refusal.rpc() != "(connection)") continue;
+    peers += refusal.peer();
+    reasons += refusal.reason();
+  }
+  EXPECT_THAT(peers, HasSubstr("127.0.0.1:"));
+  EXPECT_THAT(reasons, HasSubstr("127.0.0.1 sends too much without proving who calls"));
+}
+
 class ShortCallsTest : public ServicesFixture {
  protected:
   ShortCallsTest() { server_options_.open_calls.lasts = absl::Milliseconds(100); }

@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/program/descriptor_limit.h"
 #include "base/socket_end.h"
 
@@ -25,19 +25,35 @@ namespace {
 
 // The first byte of a TLS connection: a handshake record (RFC 8446, section 5.1).
 constexpr unsigned char kTlsHandshake = 22;
-// Without descriptors the kernel would report the listener as readable again and again.
+// Nothing reports when the process has free descriptors again.
 constexpr absl::Duration kRestWithoutDescriptors = absl::Milliseconds(100);
+// For connections that have been silent, or have waited, for too long.
 constexpr absl::Duration kLookEvery = absl::Seconds(1);
+// For hosts that no longer owe.
+constexpr absl::Duration kHoldBackFor = absl::Milliseconds(100);
+
+// The other side has ended a connection, and both have. Each is reported once.
+constexpr uint32_t kEnds = EPOLLRDHUP | EPOLLET;
+
+absl::Time Now() { return Clock::Steady().Now(); }
+
+// For epoll_wait. Rounded up: what is due has come by then.
+int MillisecondsUntil(absl::Time at, absl::Time now) {
+  if (at == absl::InfiniteFuture()) return -1;
+  const absl::Duration wait = std::clamp(at - now, absl::ZeroDuration(), absl::Hours(1));
+  return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1))));
+}
 
 }  // namespace
 
 ConnectionListener::ConnectionListener(FileDescriptor listener, const Acceptors& acceptors,
-                                       const Limits& limits)
+                                       const Limits& limits, StrangerConnections& strangers)
     : listener_(std::move(listener)),
       acceptors_(acceptors),
       limits_(limits),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       end_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      strangers_(strangers),
       turns_(limits.handshakes),
       open_(limits.open_of_host),
       full_("connections_refused") {
@@ -57,28 +73,37 @@ ConnectionListener::~ConnectionListener() {
 }
 
 void ConnectionListener::Run() {
-  absl::Time look_at = absl::Now() + kLookEvery;
   while (true) {
     std::array<epoll_event, 64> events{};
+    const absl::Time now = Now();
     const int ready = epoll_wait(epoll_.get(), events.data(), events.size(),
-                                 static_cast<int>(absl::ToInt64Milliseconds(Patience())));
+                                 MillisecondsUntil(next_at(now), now));
     for (int i = 0; i < ready; ++i) {
       const int fd = events[static_cast<size_t>(i)].data.fd;
       if (fd == end_.get()) return;
-      fd == listener_.get() ? AcceptAll() : Heard(fd);
+      fd == listener_.get() ? AcceptAll() : Heard(fd, events[static_cast<size_t>(i)].events);
     }
-    BeginHandshakes();
-    if (absl::Now() < look_at) continue;
-    CloseOverdue();
-    look_at = absl::Now() + kLookEvery;
+    DoWhatIsDue(Now());
   }
 }
 
-// Rounded up: the turn has come by then.
-absl::Duration ConnectionListener::Patience() const {
-  if (turns_.empty()) return kLookEvery;
-  const absl::Time now = absl::Now();
-  return std::min(turns_.next_at(now) - now + absl::Milliseconds(1), kLookEvery);
+absl::Time ConnectionListener::next_at(absl::Time now) const {
+  absl::Time next = std::min(accept_at_, strangers_.next_look());
+  if (!turns_.empty()) next = std::min(next, held_back_ ? now + kHoldBackFor : turns_.next_at(now));
+  if (!silent_.empty() || !waiting_.empty()) next = std::min(next, looked_at_ + kLookEvery);
+  if (refused_at_ > absl::InfinitePast()) next = std::min(next, refused_at_ + limits_.calm);
+  return next;
+}
+
+void ConnectionListener::DoWhatIsDue(absl::Time now) {
+  if (now >= accept_at_) SetAccepting(true);
+  if (now >= strangers_.next_look()) strangers_.Look(now);
+  BeginHandshakes(now);
+  if (now - looked_at_ >= kLookEvery) CloseOverdue(now);
+  if (now - refused_at_ >= limits_.calm && refused_at_ > absl::InfinitePast()) {
+    full_.Worked();
+    refused_at_ = absl::InfinitePast();
+  }
 }
 
 void ConnectionListener::AcceptAll() {
@@ -89,16 +114,25 @@ void ConnectionListener::AcceptAll() {
                                   SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        absl::SleepFor(kRestWithoutDescriptors);
+        return SetAccepting(false);
       }
       if (errno == ECONNABORTED || errno == EINTR) continue;
       return;
     }
-    Add(std::move(socket), SocketHost(address));
+    Add({std::move(socket), SocketHost(address), SocketEnd(address)});
   }
 }
 
-void ConnectionListener::Add(FileDescriptor socket, std::string host) {
+void ConnectionListener::SetAccepting(bool accepting) {
+  accept_at_ = accepting ? absl::InfiniteFuture() : Now() + kRestWithoutDescriptors;
+  epoll_event event{};
+  event.events = accepting ? uint32_t{EPOLLIN} : 0;
+  event.data.fd = listener_.get();
+  DP_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event) == 0);
+}
+
+void ConnectionListener::Add(Client client) {
+  auto& [socket, host, end] = client;
   const int on = 1;
   (void)setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   if (!FindDescriptor(socket)) return;
@@ -108,13 +142,13 @@ void ConnectionListener::Add(FileDescriptor socket, std::string host) {
   if (of_host_[host] >= limits_.silent_of_host) CloseOldestOf(host);
   if (silent_.size() >= limits_.silent) CloseOldestOf("");
   ++of_host_[host];
-  silent_.emplace(fd, Silent{std::move(socket), std::move(host), absl::Now()});
+  silent_.emplace(fd, Silent{std::move(client), Now()});
   Watch(fd);
 }
 
 bool ConnectionListener::FindDescriptor(FileDescriptor& socket) {
   if (!IsReservedDescriptor(socket.get())) return true;
-  full_.Failed(absl::ResourceExhaustedError(
+  Refused(absl::ResourceExhaustedError(
       "the process has no descriptors for more connections; raise its limit on open files"));
   if (silent_.empty()) return false;
   CloseOldestOf("");
@@ -123,11 +157,16 @@ bool ConnectionListener::FindDescriptor(FileDescriptor& socket) {
 }
 
 bool ConnectionListener::HasRoom(const std::string& host) {
-  if (open_.HasRoom(host, absl::Now(), [this](int fd) { return IsOpen(fd); })) return true;
-  full_.Failed(absl::ResourceExhaustedError(
+  if (open_.HasRoom(host, Now(), [this](int fd) { return IsOpen(fd); })) return true;
+  Refused(absl::ResourceExhaustedError(
       absl::StrCat(host, " has ", limits_.open_of_host,
                    " connections open, which is the limit of --connections-per-host")));
   return false;
+}
+
+void ConnectionListener::Refused(const absl::Status& why) {
+  refused_at_ = Now();
+  full_.Failed(why);
 }
 
 void ConnectionListener::Watch(int fd) {
@@ -140,22 +179,24 @@ void ConnectionListener::Watch(int fd) {
 // The kernel forgets what it watches when the last descriptor of it is closed.
 void ConnectionListener::WatchForEnd(int fd) {
   epoll_event event{};
-  event.events = EPOLLET;  // only that both sides have ended it, and once
+  event.events = kEnds;
   event.data.fd = fd;
   DP_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0);
 }
 
 bool ConnectionListener::IsOpen(int fd) const {
   epoll_event event{};
-  event.events = EPOLLET;
+  event.events = kEnds;
   event.data.fd = fd;
   return epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0;
 }
 
-void ConnectionListener::Heard(int fd) {
+void ConnectionListener::Heard(int fd, uint32_t events) {
   const auto silent = silent_.find(fd);
   if (silent == silent_.end()) {
-    if (!waiting_.contains(fd)) open_.Remove(fd);
+    if (waiting_.contains(fd)) return;
+    strangers_.Ended(fd, Now());
+    if ((events & EPOLLHUP) != 0) open_.Remove(fd);
     return;
   }
   unsigned char first = 0;
@@ -165,10 +206,11 @@ void ConnectionListener::Heard(int fd) {
                              : first == kTlsHandshake ? acceptors_.tls
                                                       : acceptors_.plain_text;
   const bool may_wait = acceptor == nullptr || acceptor != acceptors_.tls ||
-                        turns_.Add(silent->second.host, fd, absl::Now());
+                        turns_.Add(silent->second.client.host, fd, Now());
   if (acceptor == nullptr || !may_wait) return Close(silent);
   WatchForEnd(fd);
-  waiting_.emplace(fd, Waiting{std::move(silent->second.socket), silent->second.host});
+  auto& [socket, host, end] = silent->second.client;
+  waiting_.emplace(fd, Client{std::move(socket), host, end});
   Close(silent);
   if (acceptor != acceptors_.tls) PassOn(fd, *acceptor);
 }
@@ -177,6 +219,8 @@ void ConnectionListener::PassOn(int fd, Acceptor& acceptor) {
   const auto waiting = waiting_.find(fd);
   if (!HasRoom(waiting->second.host)) return void(waiting_.erase(waiting));
   open_.Add(waiting->second.host, fd);
+  if (&acceptor == acceptors_.tls) strangers_.Add(fd, waiting->second.host, waiting->second.end);
+  WatchForEnd(fd);  // anew, since it may have ended while it waited
   Acceptor::NewConnectionParameters connection;
   connection.listener_fd = listener_.get();
   connection.fd = waiting->second.socket.Release();
@@ -184,19 +228,24 @@ void ConnectionListener::PassOn(int fd, Acceptor& acceptor) {
   acceptor.HandleNewConnection(&connection);
 }
 
-void ConnectionListener::BeginHandshakes() {
-  while (const std::optional<int> fd = turns_.Take(absl::Now())) PassOn(*fd, *acceptors_.tls);
+void ConnectionListener::BeginHandshakes(absl::Time now) {
+  const auto may_begin = [this, now](const std::string& host) {
+    return !strangers_.Owes(host, now);
+  };
+  while (const std::optional<int> fd = turns_.Take(now, may_begin)) PassOn(*fd, *acceptors_.tls);
+  held_back_ = !turns_.empty() && turns_.next_at(now) <= now;
 }
 
 void ConnectionListener::Close(std::map<int, Silent>::iterator silent) {
-  const auto host = of_host_.find(silent->second.host);
+  const auto host = of_host_.find(silent->second.client.host);
   if (--host->second == 0) of_host_.erase(host);
   silent_.erase(silent);
 }
 
-void ConnectionListener::CloseOverdue() {
-  for (const int fd : turns_.TakeOverdue(absl::Now())) waiting_.erase(fd);
-  const absl::Time overdue = absl::Now() - limits_.silence;
+void ConnectionListener::CloseOverdue(absl::Time now) {
+  looked_at_ = now;
+  for (const int fd : turns_.TakeOverdue(now)) waiting_.erase(fd);
+  const absl::Time overdue = now - limits_.silence;
   for (auto it = silent_.begin(); it != silent_.end();) {
     const auto silent = it++;
     if (silent->second.since < overdue) Close(silent);
@@ -207,7 +256,7 @@ void ConnectionListener::CloseOverdue() {
 void ConnectionListener::CloseOldestOf(const std::string& host) {
   auto oldest = silent_.end();
   for (auto it = silent_.begin(); it != silent_.end(); ++it) {
-    if (!host.empty() && it->second.host != host) continue;
+    if (!host.empty() && it->second.client.host != host) continue;
     if (oldest == silent_.end() || it->second.since < oldest->second.since) oldest = it;
   }
   if (oldest != silent_.end()) Close(oldest);

@@ -5,10 +5,12 @@
 #include <string>
 #include <thread>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/file_descriptor.h"
 #include "base/program/repeated_reason.h"
 #include "grpcpp/server_builder.h"
+#include "server/access/stranger_connections.h"
 #include "server/rpc/handshake_turns.h"
 #include "server/rpc/open_connections.h"
 
@@ -20,6 +22,9 @@ namespace dp::server {
 //
 // The program keeps some descriptors for its own files. Once only these are left, a new connection
 // takes the place of the oldest silent one. If there is none, the new one is closed.
+//
+// Connections over TLS are those of strangers until the gate knows better. The listener looks at
+// how much these send, and holds back the handshakes of hosts that owe (StrangerConnections).
 //
 // It has a thread of its own. The acceptors, of a gRPC server that has started, must outlive it.
 class ConnectionListener {
@@ -34,6 +39,8 @@ class ConnectionListener {
     absl::Duration silence = absl::Seconds(10);
     // Connections that gRPC serves, from one host; more are closed.
     size_t open_of_host = 4'096;
+    // Refusals are logged anew after none for so long.
+    absl::Duration calm = absl::Minutes(1);
     HandshakeTurns::Limits handshakes = {};
   };
   // Whom to pass connections to; null: such connections are closed.
@@ -42,42 +49,47 @@ class ConnectionListener {
     Acceptor* plain_text = nullptr;
   };
 
-  // Begins to accept from a socket that listens and does not block.
-  ConnectionListener(FileDescriptor listener, const Acceptors& acceptors, const Limits& limits);
+  // Begins to accept from a socket that listens and does not block. The strangers outlive it.
+  ConnectionListener(FileDescriptor listener, const Acceptors& acceptors, const Limits& limits,
+                     StrangerConnections& strangers);
   // Ends the thread, and closes what was not passed on.
   ~ConnectionListener();
 
  private:
-  struct Silent {
+  struct Client {
     FileDescriptor socket;
-    std::string host;
-    absl::Time since;
+    std::string host, end;
   };
-  struct Waiting {
-    FileDescriptor socket;
-    std::string host;
+  struct Silent {
+    Client client;
+    absl::Time since;
   };
 
   void Run();
+  // When there is something to do without an event; infinite: nothing.
+  absl::Time next_at(absl::Time now) const;
+  void DoWhatIsDue(absl::Time now);
   void AcceptAll();
-  void Add(FileDescriptor socket, std::string host);
+  // Without descriptors the kernel would report the listener as readable again and again.
+  void SetAccepting(bool accepting);
+  void Add(Client client);
   // Gives the connection a descriptor that is not reserved, if need be that of the oldest silent
   // one. Returns false if there is none.
   bool FindDescriptor(FileDescriptor& socket);
   bool HasRoom(const std::string& host);
+  void Refused(const absl::Status& why);
   void Watch(int fd);
   // Passes on a connection that has spoken, or closes one that has ended.
-  void Heard(int fd);
+  void Heard(int fd, uint32_t events);
   void PassOn(int fd, Acceptor& acceptor);
-  // From now on its events only say that it has ended.
+  // From now on its events only say that the other side, or both sides, have ended it.
   void WatchForEnd(int fd);
   // Whether gRPC still has the connection that it was given under this number.
   bool IsOpen(int fd) const;
   // Passes on those whose turn it is.
-  void BeginHandshakes();
-  absl::Duration Patience() const;
+  void BeginHandshakes(absl::Time now);
   void Close(std::map<int, Silent>::iterator silent);
-  void CloseOverdue();
+  void CloseOverdue(absl::Time now);
   void CloseOldestOf(const std::string& host);
 
   const FileDescriptor listener_;
@@ -85,13 +97,18 @@ class ConnectionListener {
   const Limits limits_;
   const FileDescriptor epoll_;
   const FileDescriptor end_;  // an eventfd, readable once the thread must end
+  StrangerConnections& strangers_;
+  absl::Time accept_at_ = absl::InfiniteFuture();  // again
+  absl::Time looked_at_ = absl::InfinitePast();    // for overdue ones
   std::map<int, Silent> silent_;
   std::map<std::string, size_t> of_host_;  // how many of them
   HandshakeTurns turns_;
-  std::map<int, Waiting> waiting_;  // for their turns
-  OpenConnections open_;            // gRPC closes them
+  bool held_back_ = false;         // the next turns are those of hosts that owe
+  std::map<int, Client> waiting_;  // for their turns
+  OpenConnections open_;           // gRPC closes them
   RepeatedReason full_;
-  std::jthread thread_;  // last: it uses the others
+  absl::Time refused_at_ = absl::InfinitePast();  // the last time; in the past: `full_` is calm
+  std::jthread thread_;                           // last: it uses the others
 };
 
 }  // namespace dp::server

@@ -10,10 +10,12 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/security/certificate_authority.h"
 #include "gtest/gtest.h"
 #include "server/rpc/listen_address.h"
@@ -79,6 +81,24 @@ class ConnectionListenerTest : public testing::Test {
     }
     return false;
   }
+  static int CountOf(const std::string& part, const std::string& text) {
+    int count = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++count;
+    return count;
+  }
+  // Before it listens.
+  void LimitStrangers(const StrangerBytes::Limits& limits) {
+    strangers_ = std::make_unique<StrangerConnections>(limits, refusals_);
+  }
+  void AwaitOwes(const std::string& host) const {
+    const absl::Time deadline = absl::Now() + absl::Milliseconds(kPatienceMs);
+    while (!strangers_->Owes(host, Clock::Steady().Now()) && absl::Now() < deadline) {
+      std::this_thread::yield();
+    }
+  }
+  // A TLS record that is none, at which gRPC closes the connection.
+  static std::string NoTls() { return "\x16" + std::string(500, 'x'); }
   static std::string Spoken() { return {kPreface, sizeof(kPreface) - 1}; }
   static bool IsOpen(const FileDescriptor& socket) { return Next(socket, 0) == "nothing"; }
   // Whether a client of gRPC gets an HTTP/2 connection.
@@ -118,7 +138,8 @@ class ConnectionListenerTest : public testing::Test {
     socklen_t size = sizeof(address);
     getsockname(socket->get(), reinterpret_cast<sockaddr*>(&address), &size);
     port_ = ntohs(address.sin_port);
-    listener_ = std::make_unique<ConnectionListener>(*std::move(socket), acceptors, limits);
+    listener_ =
+        std::make_unique<ConnectionListener>(*std::move(socket), acceptors, limits, *strangers_);
   }
 
   const security::CertificateAuthority authority_ =
@@ -129,6 +150,9 @@ class ConnectionListenerTest : public testing::Test {
   std::unique_ptr<ConnectionListener::Acceptor> tls_, plain_text_;
   std::unique_ptr<grpc::ServerCompletionQueue> cq_;
   std::unique_ptr<grpc::Server> server_;
+  Refusals refusals_;
+  std::unique_ptr<StrangerConnections> strangers_ =
+      std::make_unique<StrangerConnections>(StrangerBytes::Limits(), refusals_);
   std::unique_ptr<ConnectionListener> listener_;
   int port_ = 0;
 };
@@ -180,6 +204,43 @@ TEST_F(ConnectionListenerTest, AHostWithTooManyOpenConnectionsGetsNoMore) {
   EXPECT_EQ(Next(other), "bytes");
   first.Close();
   EXPECT_TRUE(GetsThrough());
+}
+
+TEST_F(ConnectionListenerTest, ARefusalIsLoggedAnewAfterACalmTime) {
+  testing::internal::CaptureStderr();
+  ListenForBoth({.open_of_host = 1, .calm = absl::Milliseconds(1)});
+  const FileDescriptor first = Connect();
+  Send(first, Spoken());
+  EXPECT_EQ(Next(first), "bytes");
+  std::string log;
+  const absl::Time deadline = absl::Now() + absl::Milliseconds(kPatienceMs);
+  int refused = 0, calm = 0;
+  while ((refused < 2 || calm < 1) && absl::Now() < deadline) {
+    EXPECT_EQ(Next(Connect()), "end");
+    log += testing::internal::GetCapturedStderr();
+    testing::internal::CaptureStderr();
+    refused = CountOf("event=connections_refused ", log);
+    calm = CountOf("event=connections_refused_over", log);
+  }
+  (void)testing::internal::GetCapturedStderr();
+  EXPECT_GE(refused, 2);
+  EXPECT_GE(calm, 1);
+}
+
+// The other host's attempt shows that the first one's turn has come and gone.
+TEST_F(ConnectionListenerTest, AHostThatOwesWaitsForItsHandshakes) {
+  LimitStrangers({.per_second = 1, .at_once = 100, .owes_max = absl::Hours(1)});
+  ListenForBoth();
+  const FileDescriptor first = Connect();
+  Send(first, NoTls());
+  EXPECT_NE(Next(first), "nothing");
+  AwaitOwes("127.0.0.1");
+  const FileDescriptor second = Connect(), other = Connect("127.0.0.2");
+  Send(second, NoTls());
+  EXPECT_NE(Next(second, 0), "bytes");
+  Send(other, NoTls());
+  EXPECT_NE(Next(other), "nothing");
+  EXPECT_TRUE(IsOpen(second));
 }
 
 TEST_F(ConnectionListenerTest, AConnectionThatHasSpokenIsNotSilentAnyMore) {

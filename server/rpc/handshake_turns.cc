@@ -18,12 +18,15 @@ bool HandshakeTurns::Add(const std::string& host, int connection, absl::Time now
   return true;
 }
 
-std::optional<int> HandshakeTurns::Take(absl::Time now) {
+std::optional<int> HandshakeTurns::Take(
+    absl::Time now, absl::FunctionRef<bool(const std::string& host)> may_begin) {
   Refill(now);
-  if (turns_.empty() || left_ < 1) return std::nullopt;
+  if (left_ < 1) return std::nullopt;
+  const auto host = std::find_if(turns_.begin(), turns_.end(),
+                                 [&](const Host& each) { return may_begin(each.name); });
+  if (host == turns_.end()) return std::nullopt;
   left_ -= 1;
   --waiting_;
-  const auto host = turns_.begin();
   const int connection = host->waiting.front().connection;
   host->waiting.pop_front();
   if (host->waiting.empty()) {

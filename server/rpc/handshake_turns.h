@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 
 namespace dp::server {
@@ -33,13 +34,15 @@ class HandshakeTurns {
 
   // Lets a connection wait for its turn. Returns false if too many wait.
   bool Add(const std::string& host, int connection, absl::Time now);
-  // The connection whose turn it is; absent: none waits, or the rate is used up until next_at.
-  std::optional<int> Take(absl::Time now);
+  // The connection whose turn it is, of a host that may begin now. Absent: there is none, or the
+  // rate is used up until next_at.
+  std::optional<int> Take(absl::Time now,
+                          absl::FunctionRef<bool(const std::string& host)> may_begin = EveryHost);
   // Connections that have waited for longer than clients do; they wait no more.
   std::vector<int> TakeOverdue(absl::Time now);
 
   bool empty() const { return waiting_ == 0; }
-  // When Take has something to return next. Precondition: !empty().
+  // When Take has something to return next, if a host may begin. Precondition: !empty().
   absl::Time next_at(absl::Time now) const;
 
  private:
@@ -52,6 +55,7 @@ class HandshakeTurns {
     std::deque<Waiting> waiting;  // never empty
   };
 
+  static bool EveryHost(const std::string&) { return true; }
   void Refill(absl::Time now);
 
   const Limits limits_;

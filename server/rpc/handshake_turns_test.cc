@@ -48,6 +48,16 @@ TEST_F(HandshakeTurnsTest, AHostWithManyConnectionsDelaysAnotherByOne) {
   EXPECT_THAT(TakeAll(), ElementsAre(1, 9, 2));
 }
 
+TEST_F(HandshakeTurnsTest, AHostThatMayNotBeginDelaysNobodyAndKeepsItsPlace) {
+  const auto but_not_a = [](const std::string& host) { return host != "a"; };
+  Add("a", {1});
+  EXPECT_EQ(turns_.Take(kNow, but_not_a), std::nullopt);
+  Add("b", {6, 7});
+  EXPECT_EQ(turns_.Take(kNow, but_not_a), 6);
+  EXPECT_EQ(turns_.Take(kNow), 1);
+  EXPECT_EQ(turns_.Take(kNow), 7);  // the vain attempt has used up no turn
+}
+
 TEST_F(HandshakeTurnsTest, NoMoreWaitThanThereIsRoomFor) {
   Add("a", {1, 2, 3, 4});
   EXPECT_FALSE(turns_.Add("a", 5, kNow));

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "server/access/refusals.h"
+#include "server/access/stranger_bytes.h"
+
+namespace dp::server {
+
+// The connections on which nobody has proven yet who calls. gRPC speaks HTTP/2 with whoever
+// connects, so the kernel bounds what they send: little at once, and a StrangerBytes of each host
+// in all. A connection of a host that owes is shut down.
+//
+// gRPC owns the sockets, and closes them when it likes. The kernel's cookie of a socket tells it
+// from a later one of the same number. Thread-safe.
+class StrangerConnections {
+ public:
+  // How much may be on its way to gRPC. A handshake with a certificate and a first call have less.
+  static constexpr int kWindowBytes = 16 << 10;
+  // A connection that has sent no more is not shut down: it may be that of somebody else behind the
+  // same address.
+  static constexpr uint64_t kSparedBytes = 16 << 10;
+  // How often Look is due: while strangers send, and otherwise.
+  static constexpr absl::Duration kLookEvery = absl::Milliseconds(50);
+  static constexpr absl::Duration kLookAtRestEvery = absl::Seconds(1);
+
+  StrangerConnections(const StrangerBytes::Limits& limits, Refusals& refusals)
+      : refusals_(refusals), bytes_(limits) {}
+
+  // `end` is the other end of the connected socket, as SocketEnd writes it.
+  void Add(int socket, const std::string& host, const std::string& end) DP_EXCLUDES(mu_);
+  // A call from the address, as gRPC writes it, has proven who calls. Costs nothing while there are
+  // no strangers.
+  void Proven(absl::string_view peer) DP_EXCLUDES(mu_);
+  // Counts what was sent, and shuts down connections of hosts that owe.
+  void Look(absl::Time now) DP_EXCLUDES(mu_);
+  // The other side has ended the connection, if it still is one of a stranger. Counts what it has
+  // sent at last.
+  void Ended(int socket, absl::Time now) DP_EXCLUDES(mu_);
+  // When to look again; infinite: there is none to look at.
+  absl::Time next_look() const DP_EXCLUDES(mu_);
+  // Whether the host owes. Its new connections are to wait.
+  bool Owes(absl::string_view host, absl::Time now) const DP_EXCLUDES(mu_);
+
+  size_t size() const { return count_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Stranger {
+    uint64_t cookie = 0;
+    std::string host, end;
+    uint64_t bytes = 0;  // that count for the host
+  };
+  using Strangers = absl::flat_hash_map<int, Stranger>;
+
+  Stranger Forget(Strangers::iterator stranger) DP_REQUIRES(mu_);
+  // Returns false once the connection has ended.
+  bool Count(int socket, Stranger& stranger, absl::Time now) DP_REQUIRES(mu_);
+  void Refuse(const Stranger& stranger);
+
+  Refusals& refusals_;
+  mutable Mutex mu_;
+  Strangers strangers_ DP_GUARDED_BY(mu_);  // by the numbers of their sockets
+  absl::flat_hash_map<std::string, int> by_end_ DP_GUARDED_BY(mu_);
+  StrangerBytes bytes_ DP_GUARDED_BY(mu_);
+  absl::Time looked_at_ DP_GUARDED_BY(mu_) = absl::InfinitePast();
+  bool at_rest_ DP_GUARDED_BY(mu_) = false;  // at the last look nobody had sent anything
+  std::atomic<size_t> count_ = 0;            // of strangers_
+};
+
+}  // namespace dp::server
