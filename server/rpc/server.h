@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -83,6 +84,7 @@ class Server {
                                                            const ServerOptions& options);
   // Makes gRPC's server, which listens nowhere itself. Returns who takes its connections.
   ConnectionListener::Acceptors Build(const ServerOptions& options);
+  void StopPolling();
   // From now on the health of every service is that of the driver; that of Logs also needs stored
   // logs.
   void WatchHealth(Driver& driver, const LogThread& logs);
@@ -94,7 +96,9 @@ class Server {
   std::unique_ptr<ConnectionListener::Acceptor> tls_;
   std::unique_ptr<ConnectionListener::Acceptor> plain_text_;
   const std::vector<std::unique_ptr<grpc::Service>> services_;
-  std::unique_ptr<grpc::Server> server_;  // its calls use the services
+  std::unique_ptr<grpc::Server> server_;                 // its calls use the services
+  std::unique_ptr<grpc::ServerCompletionQueue> polled_;  // gets no events
+  std::vector<std::jthread> pollers_;
   std::unique_ptr<ConnectionListener> listener_;
   std::unique_ptr<HealthWatch> health_;  // last: it reports to server_
 };

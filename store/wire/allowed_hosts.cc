@@ -1,28 +1,30 @@
 #include "store/wire/allowed_hosts.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/socket_end.h"
 #include "base/status.h"
-#include "store/wire/socket.h"
 
 namespace dp::wire {
 
 absl::Status AllowedHosts::Check(int socket) {
   DP_ASSIGN_OR_RETURN(const sockaddr_storage peer, PeerAddressOf(socket));
   if (Has(peer)) return absl::OkStatus();
-  const std::string reasons = Resolve();
+  Resolve();
   if (Has(peer)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
-      "a process at ", SocketHost(peer), " has connected, which is no host of the job", reasons));
+      "a process at ", SocketHost(peer), " has connected, which is no host of the job", reasons_));
 }
 
-std::string AllowedHosts::Resolve() {
-  std::string reasons;
+void AllowedHosts::Resolve() {
+  if (unresolved_.empty() || clock_->Now() < resolve_at_) return;
+  reasons_.clear();
   std::vector<std::string> still;
   for (std::string& host : unresolved_) {
-    const auto found = AddressesOf(host);
+    const auto found = resolver_(host);
     if (!found.ok()) {
-      absl::StrAppend(&reasons, "; ", found.status().message());
+      absl::StrAppend(&reasons_, "; ", found.status().message());
       still.push_back(std::move(host));
       continue;
     }
@@ -32,7 +34,8 @@ std::string AllowedHosts::Resolve() {
     }
   }
   unresolved_ = std::move(still);
-  return reasons;
+  resolve_at_ = clock_->Now() + pause_;  // the attempts themselves take time
+  pause_ = std::min(2 * pause_, kPauseMax);
 }
 
 bool AllowedHosts::Has(const sockaddr_storage& peer) const {

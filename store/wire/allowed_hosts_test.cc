@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/socket_end.h"
+#include "base/testing/settable_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "store/wire/socket.h"
@@ -16,6 +17,7 @@
 namespace dp::wire {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kElsewhere[] = "192.0.2.1";  // for documentation, so no host has it
@@ -92,6 +94,43 @@ TEST_F(AllowedHostsTest, ANameWithoutAddressServesNobodyAndIsTold) {
     EXPECT_THAT(hosts.Check(accepted_.get()).message(),
                 HasSubstr("no host of the job; no address for host 'no host'"));
   }
+}
+
+// Each stranger who connects would make the resolver block the thread again.
+TEST_F(AllowedHostsTest, ANameWithoutAddressIsResolvedLessAndLessOften) {
+  Connect("127.0.0.1", "127.0.0.1");
+  SettableClock clock;
+  int attempts = 0;
+  AllowedHosts hosts({"late"}, clock, [&](const std::string&) {
+    ++attempts;
+    return absl::UnavailableError("no answer");
+  });
+  std::vector<int> seconds;  // at which it was resolved
+  for (int second = 0; second < 40; ++second, clock.Advance(absl::Seconds(1))) {
+    for (int i = 0; i < 3; ++i) {
+      const int before = attempts;
+      EXPECT_THAT(hosts.Check(accepted_.get()).message(),
+                  HasSubstr("no host of the job; no answer"));
+      if (attempts > before) seconds.push_back(second);
+    }
+  }
+  EXPECT_THAT(seconds, ElementsAre(0, 1, 3, 7, 15, 25, 35));
+}
+
+TEST_F(AllowedHostsTest, ANameThatGetsItsAddressLaterIsServed) {
+  Connect("127.0.0.1", "127.0.0.1");
+  SettableClock clock;
+  bool known = false;
+  AllowedHosts hosts({"late"}, clock,
+                     [&](const std::string&) -> absl::StatusOr<std::vector<sockaddr_storage>> {
+                       if (known) return AddressesOf("127.0.0.1");
+                       return absl::UnavailableError("no answer");
+                     });
+  EXPECT_FALSE(hosts.Check(accepted_.get()).ok());
+  known = true;
+  EXPECT_FALSE(hosts.Check(accepted_.get()).ok());
+  clock.Advance(AllowedHosts::kPauseMin);
+  EXPECT_EQ(hosts.Check(accepted_.get()), absl::OkStatus());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "store/wire/server.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -147,9 +148,9 @@ void Server::OnEvent(uint64_t id, uint32_t events) {
 void Server::Accept() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     if (connections_.size() >= options_.connections_max) return SetAccepting(false);
+    if (!HasDescriptor()) return SetAccepting(false);
     FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.valid()) {
-      if (IsReservedDescriptor(socket.get())) return SetAccepting(false);
       if (Admits(socket.get())) Open(std::move(socket));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       return SetAccepting(false);
@@ -157,6 +158,12 @@ void Server::Accept() {
       return;  // nobody is waiting
     }
   }
+}
+
+// Asks before it accepts: a client that is accepted and closed at once would give up.
+bool Server::HasDescriptor() const {
+  const FileDescriptor next(fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0));
+  return next.valid() && !IsReservedDescriptor(next.get());
 }
 
 void Server::SetAccepting(bool accepting) {

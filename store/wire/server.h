@@ -90,6 +90,8 @@ class Server {
   void Accept();
   // Switches the listener off when there is no room for another connection, and on again.
   void SetAccepting(bool accepting);
+  // Whether the process has a descriptor for another connection.
+  bool HasDescriptor() const;
   // Whether the client is to be served.
   bool Admits(int socket);
   void Open(FileDescriptor socket);

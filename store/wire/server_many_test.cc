@@ -116,13 +116,13 @@ TEST(ServerManyTest, ThatThereIsNoRoomIsLoggedOnce) {
   EXPECT_EQ(log.find("tcpstore_full", first + 1), log.npos) << log;
 }
 
-// No descriptor can be opened while this object lives.
+// No more than `left` descriptors can be opened while this object lives.
 class NoDescriptors {
  public:
-  NoDescriptors() {
+  explicit NoDescriptors(rlim_t left = 0) {
     getrlimit(RLIMIT_NOFILE, &before_);
     const FileDescriptor next(dup(0));
-    const rlimit limit{static_cast<rlim_t>(next.get()), before_.rlim_max};
+    const rlimit limit{static_cast<rlim_t>(next.get()) + left, before_.rlim_max};
     setrlimit(RLIMIT_NOFILE, &limit);
   }
   ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
@@ -131,7 +131,8 @@ class NoDescriptors {
   rlimit before_;
 };
 
-TEST(ServerManyTest, AClientThatFoundNoDescriptorIsServedOnceThereAreSome) {
+// Connects while the process has so few, and expects to be served afterwards.
+void ExpectServedLater(rlim_t descriptors_left) {
   AsyncHashStore store;
   auto server = Server::Start(store, {.host = "127.0.0.1"});
   ASSERT_TRUE(server.ok()) << server.status();
@@ -139,7 +140,7 @@ TEST(ServerManyTest, AClientThatFoundNoDescriptorIsServedOnceThereAreSome) {
   EXPECT_EQ(served.Get("k"), "");
   const FileDescriptor late(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   {
-    NoDescriptors none;
+    NoDescriptors none(descriptors_left);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons((*server)->port());
@@ -152,6 +153,13 @@ TEST(ServerManyTest, AClientThatFoundNoDescriptorIsServedOnceThereAreSome) {
   ASSERT_EQ(send(late.get(), ask.data(), ask.size(), 0), 1);
   ASSERT_TRUE(AwaitSocket(late.get(), POLLIN, kWirePatience).ok());
   EXPECT_EQ(recv(late.get(), reply.data(), 8, 0), 8);
+}
+
+TEST(ServerManyTest, AClientThatFoundNoDescriptorIsServedOnceThereAreSome) { ExpectServedLater(0); }
+
+TEST(ServerManyTest, AClientThatFoundReservedDescriptorsOnlyIsServedOnceThereAreOthers) {
+  constexpr rlim_t kReserved = 64;  // of a process with few
+  ExpectServedLater(kReserved);
 }
 
 }  // namespace
