@@ -147,6 +147,7 @@ void ExpectServedLater(rlim_t descriptors_left) {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     ASSERT_EQ(connect(late.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     EXPECT_EQ(served.Get("k"), "");  // the server has tried by now
+    EXPECT_EQ((*server)->connections(), 1u);
   }
   std::string ask, reply(8, '\0');
   AppendRequest(Dialect::kA, {Verb::kNumKeys}, &ask);
