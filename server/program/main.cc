@@ -90,7 +90,7 @@ void PrintHowToJoin(const ListenAddress& address, const Authority& authority) {
       authority.JoinToken({security::Role::kAdmin, "admin"}, 1, now, valid_for);
   std::printf(
       "within an hour, join a worker with:  dp-worker --coordinator %s --join %s\n"
-      "and log in as administrator with:    dpctl --coordinator %s login --token %s\n"
+      "and log in as administrator with:    dpctl --coordinator %s login <<< %s\n"
       "later, 'dpctl token' makes others\n",
       reached.ToString().c_str(), worker.c_str(), reached.ToString().c_str(), admin.c_str());
 }

@@ -2,13 +2,15 @@
 
 import json
 import os
+import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import unittest
 
 from kit import hosts
-from kit.cluster import TIMEOUT_S, Cluster, eventually
+from kit.cluster import BIN, TIMEOUT_S, Cluster, eventually
 from kit.laptops import Laptop, dpctl_with, grant, token_in
 
 REFUSED = 1  # a dpctl exit code
@@ -119,6 +121,29 @@ class StolenJoinTokenTest(Drill):
         code, log = self.join(token, "node7")
         self.assertNotEqual(code, 0)
         self.assertRegex(log, "was used")
+
+    def test_a_line_break_behind_a_token_does_no_harm(self):
+        for name, how in (("node7", lambda token: {"options": ("--join", token)}),
+                          ("node8", lambda token: {"env": {"DP_JOIN_TOKEN": token}})):
+            token = token_in(self.cluster.dpctl("token", "worker", name, "--uses", 1, check=0).stdout)
+            self.cluster.worker(name=name, **how(f"{token}\n")).stop()
+            _, log = self.join(token, f"{name}-again")
+            self.assertRegex(log, name)
+        self.assertEqual(self.log_in(grant(self.cluster, "user", "ann") + "\n").returncode, 0)
+
+    def test_no_list_of_processes_shows_a_login_token(self):
+        token = grant(self.cluster, "user", "ann")
+        for flag in (["--token", token], [f"--token={token}"]):
+            with socket.create_server(("127.0.0.1", 0)) as silent:
+                silent.settimeout(TIMEOUT_S)
+                address = "{}:{}".format(*silent.getsockname())
+                with subprocess.Popen([BIN / "dpctl", "--coordinator", address, "login", *flag],
+                                      stderr=subprocess.DEVNULL) as dpctl:
+                    silent.accept()[0].close()  # it uses the token from here on
+                    line = pathlib.Path(f"/proc/{dpctl.pid}/cmdline").read_bytes()
+                    dpctl.kill()
+            self.assertIn(b"--token", line)
+            self.assertNotIn(token.encode(), line)
 
     def test_a_revoked_workers_token_is_void_and_its_daemon_is_out(self):
         token = token_in(self.cluster.dpctl("token", "worker", "node7", check=0).stdout)

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/host_port.h"
 #include "base/labels.h"
@@ -204,6 +205,8 @@ std::optional<int> ReadCommandLine(int argc, char** argv, WorkerFlags* flags) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
+  // A token from a file ends with a line break.
+  flags->join = std::string(absl::StripAsciiWhitespace(flags->join));
   return std::nullopt;
 }
 

@@ -2,7 +2,10 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <string>
+#include <vector>
 
+#include "base/program/hidden_argument.h"
 #include "base/security/tls13.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/program/cli.h"
@@ -27,6 +30,9 @@ int main(int argc, char** argv) {
     std::cerr << "dpctl: " << tls.message() << std::endl;
     return dp::ctl::kFailed;
   }
+  const std::vector<std::string> words = dp::TakeArguments(argc, argv, "--token");
+  std::vector<const char*> line;
+  for (const std::string& word : words) line.push_back(word.c_str());
   dp::ctl::ThisMachine machine;
-  return dp::ctl::RunCommandLine(argc, argv, machine.surroundings());
+  return dp::ctl::RunCommandLine(argc, line.data(), machine.surroundings());
 }

@@ -55,7 +55,7 @@ TEST_F(AccessVerbsTest, ATokenIsForAnyNumberOfWorkersForAnHour) {
 
 TEST_F(AccessVerbsTest, ATokenOfAPersonIsUsedToLogIn) {
   EXPECT_EQ(Dpctl("token user ann --coordinator 10.0.0.1:7070 --valid-for 5m").out,
-            "dpctl --coordinator 10.0.0.1:7070 login --token dpj1.t\n");
+            "dpctl --coordinator 10.0.0.1:7070 login <<< dpj1.t\n");
   EXPECT_EQ(Asked().role(), "user");
   EXPECT_EQ(Asked().name(), "ann");
   EXPECT_EQ(Asked().uses(), 1);
@@ -102,7 +102,7 @@ TEST_F(AccessVerbsTest, ATokenOfAPersonNeedsTheirName) {
 TEST_F(AccessVerbsTest, AGrantIsFollowedByTheLineToLogInWith) {
   EXPECT_EQ(Dpctl("grant viewer bob --coordinator 10.0.0.1:7070 --valid-for 2h").out,
             "role viewer is granted to bob, who logs in with:\n"
-            "dpctl --coordinator 10.0.0.1:7070 login --token dpj1.g\n");
+            "dpctl --coordinator 10.0.0.1:7070 login <<< dpj1.g\n");
   const v1::GrantRequest& grant = access().grants.at(0);
   EXPECT_EQ(grant.role(), "viewer");
   EXPECT_EQ(grant.name(), "bob");

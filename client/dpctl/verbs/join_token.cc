@@ -15,10 +15,12 @@ bool OnlyFromThisHost(const std::string& address) {
                         absl::StartsWith(parts->host, "127."));
 }
 
+// A person's token goes through standard input, so that no list of processes shows it. A worker
+// hides its token in its command line.
 std::string LineFor(const JoinToken& token, const std::string& address) {
   return token.role == "worker"
              ? absl::StrCat("dp-worker --coordinator ", address, " --join ", token.token)
-             : absl::StrCat("dpctl --coordinator ", address, " login --token ", token.token);
+             : absl::StrCat("dpctl --coordinator ", address, " login <<< ", token.token);
 }
 
 void PrintLine(const JoinToken& token, Context& context) {

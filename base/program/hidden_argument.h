@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace dp {
+
+// Returns the command line, and replaces the values of `flag`, such as "--token", by stars in
+// `argv`. `argv` is that of main(): /proc shows it to all users of the host. Finds "--token VALUE"
+// and
+// "--token=VALUE".
+std::vector<std::string> TakeArguments(int argc, char** argv, absl::string_view flag);
+
+}  // namespace dp
