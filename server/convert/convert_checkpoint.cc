@@ -20,6 +20,7 @@ v1::Weights ToProto(const core::Weights& weights) {
   proto.set_path(weights.path);
   proto.set_sha256(weights.sha256);
   proto.set_bytes(weights.bytes);
+  if (weights.modified_at) *proto.mutable_modified_at() = ToProto(*weights.modified_at);
   return proto;
 }
 
@@ -40,10 +41,15 @@ core::RegisterCheckpoint ToCommand(const v1::RegisterCheckpointRequest& request)
 }
 
 core::RegisterWeights ToCommand(const v1::RegisterWeightsRequest& request) {
-  return {{JobId(request.job()), Generation(request.generation()), request.rank()},
-          request.weights().path(),
-          request.weights().sha256(),
-          request.weights().bytes()};
+  core::RegisterWeights command{
+      {JobId(request.job()), Generation(request.generation()), request.rank()},
+      request.weights().path(),
+      request.weights().sha256(),
+      request.weights().bytes()};
+  if (request.weights().has_modified_at()) {
+    command.modified_at = FromProto(request.weights().modified_at());
+  }
+  return command;
 }
 
 }  // namespace dp::server

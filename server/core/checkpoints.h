@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,12 @@ struct Weights {
   std::string path;
   std::string sha256;  // in hex
   int64_t bytes = 0;
+  // The time of the file, as its file system shows it. Absent in journals of releases without this
+  // mark.
+  std::optional<absl::Time> modified_at = {};
 
-  using Fields = FieldList<&Weights::path, &Weights::sha256, &Weights::bytes>;
+  using Fields =
+      FieldList<&Weights::path, &Weights::sha256, &Weights::bytes, &Weights::modified_at>;
 
   bool operator==(const Weights&) const = default;
 };

@@ -338,9 +338,10 @@ struct RegisterWeights {
   std::string path;
   std::string sha256;  // in hex
   int64_t bytes = 0;
+  std::optional<absl::Time> modified_at = {};  // as in Weights
 
   using Fields = FieldList<&RegisterWeights::rank, &RegisterWeights::path, &RegisterWeights::sha256,
-                           &RegisterWeights::bytes>;
+                           &RegisterWeights::bytes, &RegisterWeights::modified_at>;
 };
 
 // Why the ranks of a generation save and leave, and how the job continues.

@@ -142,7 +142,7 @@ absl::StatusOr<Reply> Coordinator::On(const RegisterWeights& command, absl::Time
   DP_RETURN_IF_ERROR(CheckRegistration(command));
   DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
   DP_RETURN_IF_ERROR(CheckNotOver(*job));
-  Weights weights{command.path, command.sha256, command.bytes};
+  Weights weights{command.path, command.sha256, command.bytes, command.modified_at};
   if (job->weights == weights) return Reply();
   job->weights = std::move(weights);
   Touch({Topic::Kind::kJob, job->id.value()});

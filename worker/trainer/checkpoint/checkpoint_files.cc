@@ -25,12 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kModelFile[] = "model.safetensors";
-constexpr char kOptimizerFile[] = "optimizer.safetensors";
-constexpr char kManifestFile[] = "manifest.json";
 constexpr int kFormat = 1;
-// A manifest has some hundred bytes per tensor; a larger file is something else.
-constexpr int64_t kManifestBytesMax = 64 << 20;
 
 // A directory that is being written. The destructor removes whatever has not been renamed to its
 // place.
@@ -139,9 +134,13 @@ absl::Status Scatter(const std::string& path, absl::string_view encoded, const s
 
 }  // namespace
 
-std::string JobDirectory(const std::string& dir, JobId job, absl::Time submitted_at) {
-  return absl::StrCat(dir, "/job-", job.value(), "-",
+std::string JobLabel(JobId job, absl::Time submitted_at) {
+  return absl::StrCat("job-", job.value(), "-",
                       absl::FormatTime("%Y%m%dT%H%M%E3SZ", submitted_at, absl::UTCTimeZone()));
+}
+
+std::string JobDirectory(const std::string& dir, JobId job, absl::Time submitted_at) {
+  return absl::StrCat(dir, "/", JobLabel(job, submitted_at));
 }
 
 std::string CheckpointName::ToString() const {
@@ -188,6 +187,11 @@ absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& path,
   const std::string file = absl::StrCat(path, "/", kManifestFile);
   DP_ASSIGN_OR_RETURN(const std::string json, ReadWholeFile(file, kManifestBytesMax));
   if (Sha256Hex(json) != sha256) return Damaged(file, "its hash is not the one on record");
+  return ParseManifest(file, json);
+}
+
+absl::StatusOr<v1::CheckpointManifest> ParseManifest(const std::string& file,
+                                                     const std::string& json) {
   v1::CheckpointManifest manifest;
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;  // a later release may have added fields

@@ -39,8 +39,11 @@ struct WrittenCheckpoint {
   int64_t bytes = 0;   // in all files
 };
 
-// The directory of a job's checkpoints, below `dir` of its job file. Jobs of different coordinators
-// get different directories too, unless both were submitted in the same millisecond.
+// The name of a job in file names, as "job-7-20261121T161132.123Z". Jobs of different coordinators
+// have different names too, unless both were submitted in the same millisecond.
+std::string JobLabel(JobId job, absl::Time submitted_at);
+
+// The directory of a job's checkpoints, below `dir` of its job file: its JobLabel.
 std::string JobDirectory(const std::string& dir, JobId job, absl::Time submitted_at);
 
 // The name of a checkpoint's directory. It contains the generation, so a late write of an earlier
@@ -68,6 +71,18 @@ absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(const std::string& job_directo
 // of a later release; others are the system's.
 absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& path,
                                                     const std::string& sha256);
+
+// The files of a checkpoint beside its manifest.
+inline constexpr char kManifestFile[] = "manifest.json";
+inline constexpr char kModelFile[] = "model.safetensors";
+inline constexpr char kOptimizerFile[] = "optimizer.safetensors";
+// A manifest has some hundred bytes per tensor; a larger file is something else.
+inline constexpr int64_t kManifestBytesMax = 64 << 20;
+
+// Parses the contents of a manifest; `file` is its path, for errors. Errors: DataLoss it is no
+// manifest; Unimplemented it has the format of a later release.
+absl::StatusOr<v1::CheckpointManifest> ParseManifest(const std::string& file,
+                                                     const std::string& json);
 
 // Reads the tensors beside `manifest`, as ReadManifest returned it. `arrays` names the optimizer's
 // arrays. Errors: DataLoss a file does not match the manifest, or a tensor of `layout` is missing

@@ -99,7 +99,7 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
   return PutInPlace(temporary, path);
 }
 
-absl::Status CheckWritable(const std::string& path) {
+absl::Status CheckWritable(const std::string& path, absl::string_view suffix) {
   std::error_code unknown;  // a path whose status is unknown cannot be created either
   const std::filesystem::file_status there = std::filesystem::status(path, unknown);
   if (std::filesystem::is_directory(there)) {
@@ -116,7 +116,7 @@ absl::Status CheckWritable(const std::string& path) {
     return absl::NotFoundError(
         absl::StrCat("there is no directory ", parent.string(), " to write ", path, " into"));
   }
-  DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, ""));
+  DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, "", suffix));
   return unlink(temporary.c_str()) == 0 ? absl::OkStatus()
                                         : FileError(LastError(), "remove", temporary);
 }
@@ -124,8 +124,12 @@ absl::Status CheckWritable(const std::string& path) {
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes_max) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return FileError(LastError(), "open", path);
+  return ReadOpenFile(file.get(), path, bytes_max);
+}
+
+absl::StatusOr<std::string> ReadOpenFile(int fd, const std::string& path, int64_t bytes_max) {
   struct stat stat;
-  if (fstat(file.get(), &stat) != 0) return FileError(LastError(), "look at", path);
+  if (fstat(fd, &stat) != 0) return FileError(LastError(), "look at", path);
   if (!S_ISREG(stat.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is no regular file"));
   }
@@ -134,7 +138,7 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes
         absl::StrCat(path, " has ", stat.st_size, " bytes, more than ", bytes_max));
   }
   std::string contents(static_cast<size_t>(stat.st_size), '\0');
-  DP_RETURN_IF_ERROR(ReadAll(file.get(), path, contents));
+  DP_RETURN_IF_ERROR(ReadAll(fd, path, contents));
   return contents;
 }
 

@@ -40,13 +40,15 @@ absl::Status CreateDirectoriesDurably(const std::string& path);
 absl::Status FileError(const std::error_code& error, absl::string_view what,
                        const std::string& path);
 
-// Tries whether WriteFileAtomically could write `path`, without touching an existing file. Call it
-// before hours of work. Errors: those of WriteFileAtomically; InvalidArgument `path` is a directory
-// or no regular file; NotFound its directory does not exist.
-absl::Status CheckWritable(const std::string& path);
+// Tries whether WriteFileAtomically, or WriteBeside with `suffix`, could write `path`, without
+// touching an existing file. Call it before hours of work. Errors: those of WriteFileAtomically;
+// InvalidArgument `path` is a directory or no regular file; NotFound its directory does not exist.
+absl::Status CheckWritable(const std::string& path, absl::string_view suffix = ".tmp");
 
 // Reads a whole file. Errors: NotFound; InvalidArgument no regular file; ResourceExhausted larger
 // than `bytes_max`; DataLoss the file shrank while it was read.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes_max);
+// The same of a file that is open for reading; `path` is for errors.
+absl::StatusOr<std::string> ReadOpenFile(int fd, const std::string& path, int64_t bytes_max);
 
 }  // namespace dp::trainer

@@ -9,12 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/file_descriptor.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "client/retry_loop.h"
 #include "dp/v1/checkpoints.grpc.pb.h"
+#include "proto/convert/time.h"
+#include "worker/trainer/checkpoint/checkpoint_files.h"
 #include "worker/trainer/checkpoint/durable_file.h"
+#include "worker/trainer/checkpoint/own_files.h"
 #include "worker/trainer/checkpoint/safetensors.h"
 #include "worker/trainer/checkpoint/sha256.h"
 #include "worker/trainer/checkpoint/state_dict.h"
@@ -42,6 +46,19 @@ bool Rename(const std::string& from, const std::string& to, unsigned how) {
 ino_t InodeOf(const std::string& path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+// Gives the file a time that no other file has, and returns it as the file system keeps it. Kernels
+// count the time of files in steps of some milliseconds, so the digits below are random. Renaming
+// does not change the time. Best effort: a time that cannot be set proves less.
+absl::Time StampFile(const std::string& path, absl::Time now) {
+  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const auto below = absl::Nanoseconds(static_cast<int64_t>(EntropySeed() % 1'000'000));
+  const timespec time = absl::ToTimespec(absl::FromUnixMillis(absl::ToUnixMillis(now)) + below);
+  const timespec times[] = {time, time};  // of access and of modification
+  if (futimens(file.get(), times) == 0) (void)fsync(file.get());
+  struct stat info {};
+  return fstat(file.get(), &info) == 0 ? absl::TimeFromTimespec(info.st_mtim) : absl::Time();
 }
 
 // Moves a file to its place, and can undo that.
@@ -78,13 +95,18 @@ class Placement {
 
 }  // namespace
 
-absl::Status PublishWeights(const std::string& path, const RankModel& model,
+absl::Status PublishWeights(const WeightsPlace& place, const RankModel& model,
                             const Environment& environment, client::Connection& connection,
                             const Clock& clock, client::Pause& pause) {
   DP_ASSIGN_OR_RETURN(const std::string encoded, Encode(model));
+  const std::string& path = place.path;
+  const std::string job = JobLabel(environment.job, place.submitted_at);
   // The suffix differs from a later generation's: this generation may be over without knowing it.
-  const std::string suffix = absl::StrCat(".generation-", environment.generation.value(), ".tmp");
-  DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, encoded, suffix));
+  const Generation generation = environment.generation;
+  DP_ASSIGN_OR_RETURN(
+      const std::string temporary,
+      WriteBeside(path, encoded,
+                  WeightsBeside{generation, WeightsBeside::Phase::kBefore}.Suffix(job)));
   ReachFaultPoint("publish");
   v1::RegisterWeightsRequest request;
   request.set_job(environment.job.value());
@@ -93,6 +115,7 @@ absl::Status PublishWeights(const std::string& path, const RankModel& model,
   request.mutable_weights()->set_path(path);
   request.mutable_weights()->set_sha256(Sha256Hex(encoded));
   request.mutable_weights()->set_bytes(static_cast<int64_t>(encoded.size()));
+  *request.mutable_weights()->mutable_modified_at() = ToProto(StampFile(temporary, clock.Now()));
   const auto put_on_record = [&] {
     return client::RetryLoop(
                client::RetryPolicy({.deadline = kRegisterWeightsWithin}, EntropySeed()), clock,
@@ -108,7 +131,11 @@ absl::Status PublishWeights(const std::string& path, const RankModel& model,
     return registered;
   }
   ReachFaultPoint("place");
-  Placement placement(temporary, path);
+  // From here on the file beside the place may be the one that was there before.
+  const std::string placing =
+      path + WeightsBeside{generation, WeightsBeside::Phase::kPlacing}.Suffix(job);
+  DP_RETURN_IF_ERROR(PutInPlace(temporary, placing));
+  Placement placement(placing, path);
   DP_RETURN_IF_ERROR(placement.Take());
   // A rank that was suspended here may have replaced a later generation's file: ask again.
   const absl::Status still = put_on_record();

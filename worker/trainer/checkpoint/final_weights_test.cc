@@ -1,11 +1,15 @@
 #include "worker/trainer/checkpoint/final_weights.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/convert/time.h"
 #include "worker/trainer/checkpoint/sha256.h"
 #include "worker/trainer/testing/fake_checkpoints.h"
 #include "worker/trainer/testing/over_cpu.h"
@@ -18,6 +22,11 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
+class FrozenClock final : public Clock {
+ public:
+  absl::Time Now() const override { return absl::FromUnixSeconds(1'000'000'000); }
+};
+
 class FinalWeightsTest : public ::testing::Test {
  protected:
   FinalWeightsTest() {
@@ -28,8 +37,8 @@ class FinalWeightsTest : public ::testing::Test {
   }
 
   absl::Status Publish() {
-    return PublishWeights(path_, model_, environment_, coordinator_.connection(), Clock::System(),
-                          pause_);
+    return PublishWeights({path_, absl::UnixEpoch()}, model_, environment_,
+                          coordinator_.connection(), Clock::System(), pause_);
   }
   std::string Contents() const {
     std::ifstream file(path_, std::ios::binary);
@@ -62,6 +71,39 @@ TEST_F(FinalWeightsTest, TheFileInItsPlaceIsTheOneOnRecord) {
   EXPECT_EQ(coordinator_.weights.path(), path_);
   EXPECT_EQ(coordinator_.weights.sha256(), Sha256Hex(Contents()));
   EXPECT_THAT(names(), ElementsAre("model.safetensors"));
+}
+
+TEST_F(FinalWeightsTest, TheTimeOfTheFileIsOnRecord) {
+  EXPECT_EQ(Publish(), absl::OkStatus());
+  struct stat info {};
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(FromProto(coordinator_.weights.modified_at()), absl::TimeFromTimespec(info.st_mtim));
+}
+
+// Two ranks may finish within one step of the kernel's clock, which here stands still.
+TEST_F(FinalWeightsTest, NoTwoFilesHaveTheSameTime) {
+  const FrozenClock clock;
+  std::set<absl::Time> times;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(PublishWeights({path_, absl::UnixEpoch()}, model_, environment_,
+                             coordinator_.connection(), clock, pause_),
+              absl::OkStatus());
+    const absl::Time time = FromProto(coordinator_.weights.modified_at());
+    EXPECT_GE(time, clock.Now());
+    EXPECT_LT(time, clock.Now() + absl::Milliseconds(1));
+    times.insert(time);
+  }
+  EXPECT_EQ(times.size(), 3u);
+}
+
+// As if the coordinator was away for a day after the exchange: nobody knows which file counts.
+TEST_F(FinalWeightsTest, TheNamesBesideThePlaceSayTheJobAndWhetherTheFileIsItsOwn) {
+  std::ofstream(path_) << "of another job";
+  coordinator_.refusal_of_next = absl::InvalidArgumentError("no verdict");
+  EXPECT_EQ(Publish(), coordinator_.refusal_of_next);
+  EXPECT_THAT(names(), ::testing::UnorderedElementsAre(
+                           "model.safetensors",
+                           "model.safetensors.job-1-19700101T000000.000Z.generation-1.placing"));
 }
 
 TEST_F(FinalWeightsTest, WhatWasThereBeforeIsReplaced) {

@@ -24,6 +24,7 @@
 #include "worker/trainer/checkpoint/checkpoint_fit.h"
 #include "worker/trainer/checkpoint/durable_file.h"
 #include "worker/trainer/checkpoint/final_weights.h"
+#include "worker/trainer/checkpoint/own_files.h"
 #include "worker/trainer/checkpoint/resume.h"
 #include "worker/trainer/checkpoint/saver.h"
 #include "worker/trainer/fault_point.h"
@@ -164,9 +165,13 @@ class RankProgram {
   }
 
   // Finds an output file that cannot be written, before the training rather than after it.
-  static absl::Status CheckOutputs(const TrainingPlan& plan) {
+  absl::Status CheckOutputs(const TrainingPlan& plan) const {
     if (!plan.weights_file.empty()) {
-      DP_RETURN_IF_ERROR(Blame(kWeightsField, CheckWritable(plan.weights_file)));
+      // The longest name that the file will have.
+      const std::string suffix =
+          WeightsBeside{environment_.generation, WeightsBeside::Phase::kPlacing}.Suffix(
+              JobLabel(environment_.job, session_.submitted_at()));
+      DP_RETURN_IF_ERROR(Blame(kWeightsField, CheckWritable(plan.weights_file, suffix)));
     }
     if (!plan.trace_file.empty()) {
       DP_RETURN_IF_ERROR(Blame(kTraceField, CheckWritable(plan.trace_file)));
@@ -316,8 +321,9 @@ class RankProgram {
   absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model,
                             const std::string& trace) {
     if (!plan.weights_file.empty()) {
-      DP_RETURN_IF_ERROR(Blame(kWeightsField, PublishWeights(plan.weights_file, model, environment_,
-                                                             *background_, clock_, pause_)));
+      const WeightsPlace place{plan.weights_file, session_.submitted_at()};
+      DP_RETURN_IF_ERROR(Blame(
+          kWeightsField, PublishWeights(place, model, environment_, *background_, clock_, pause_)));
     }
     if (plan.trace_file.empty()) return absl::OkStatus();
     return Blame(kTraceField, WriteFileAtomically(plan.trace_file, trace));

@@ -9,6 +9,7 @@
 #include "base/rank.h"
 #include "base/version.h"
 #include "client/grpc_log.h"
+#include "worker/trainer/checkpoint/remove_files.h"
 #include "worker/trainer/program/cuda_driver.h"
 #include "worker/trainer/program/rank_program.h"
 
@@ -34,10 +35,16 @@ int RunTrainer(const char* program, int argc, char** argv) {
   }
   if (argc == 2 && std::string_view(argv[1]) == "--help") {
     std::printf(
-        "usage: %s [--help | --version]\nOne rank of a training job; dp-worker starts it, with the "
-        "DP_ variables that say what to train.\nTo train, submit a job: dpctl run job.yaml.\n",
+        "usage: %s [--help | --version | remove-files JSON]\nOne rank of a training job; dp-worker "
+        "starts it, with the DP_ variables that say what to train.\nTo train, submit a job: dpctl "
+        "run job.yaml.\nremove-files removes the files of a job; 'dpctl rm --with-files' runs it "
+        "on "
+        "the hosts that have some.\n",
         program);
     return 0;
+  }
+  if (argc == 3 && std::string_view(argv[1]) == "remove-files") {
+    return RunRemoveFiles(program, argv[2]);
   }
   client::SilenceGrpcLog();
   auto environment = ReadEnvironment([](const char* name) { return getenv(name); });
