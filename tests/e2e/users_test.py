@@ -279,6 +279,25 @@ class FilesTest(UsersCase):
         self.assertIn("Permission denied", told)
         self.assertEqual(list(closed.iterdir()), [])
 
+    def test_files_are_removed_with_the_owners_rights_alone(self):
+        home = self.accounts.home("ann")
+        job = self.trained(home, checkpoint={"dir": str(home / "checkpoints"), "everySteps": 10})
+        number = self.ann.submit(job)
+        self.assertEqual(self.cluster.wait(number), 0)
+        [directory] = (home / "checkpoints").iterdir()
+        os.chown(directory, 0, 0)
+        for person in (self.ann, self.root):
+            told = person.dpctl("rm", "--with-files", number, check=1).stderr
+            self.assertIn("Permission denied", told)
+            self.assertIn(f"job {number} stays on record", told)
+        os.chown(directory, ANN, ANN)
+        bob = Person(self.cluster, "bob", self.cluster.dir)
+        bob.dpctl("rm", "--with-files", number, check=1)
+        self.assertTrue(list(directory.iterdir()))
+        self.root.dpctl("rm", "--with-files", number, check=0)
+        self.assertEqual(list((home / "checkpoints").iterdir()), [])
+        self.assertFalse((home / "w.safetensors").exists())
+
     def test_a_working_directory_is_entered_as_the_owner(self):
         job = shell("pwd")
         job["command"]["workingDir"] = str(self.accounts.home("ann"))

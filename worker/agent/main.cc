@@ -339,6 +339,8 @@ int Main(int argc, char** argv) {
   flags.trainer = ProgramDir() / "dp-trainer";
   flags.cgroup = OwnCgroupPaths()[kCgroup2];
   if (const auto exit_code = ReadCommandLine(argc, argv, &flags)) return *exit_code;
+  // A rank starts it from a directory of its own.
+  flags.trainer = std::filesystem::absolute(flags.trainer).string();
   ForgetVariable("DP_JOIN_TOKEN");
   ForgetArgument(argv + 1, flags.join);
   if (!flags.list_nvml.empty()) return ListNvml(flags.list_nvml);

@@ -28,7 +28,7 @@ absl::StatusOr<int> JobVerb::Run(Context& context) {
   for (const absl::StatusOr<v1::Job>& job : found) {
     if (job.ok() && !asked.insert(job->id()).second) continue;  // named twice
     const absl::Status status = job.ok() ? AskOne(context, *job) : job.status();
-    if (ExitCodeOf(status) == kUnreachable) return status;
+    if (ExitCodeOf(status) == kUnreachable || absl::IsCancelled(status)) return status;
     if (!status.ok()) context.err() << "dpctl: " << Printable(status.message()) << '\n';
     if (code == kSuccess) code = ExitCodeOf(status);
   }
@@ -41,6 +41,11 @@ absl::StatusOr<v1::Job> JobVerb::Find(Context& context, const std::string& text)
 
 absl::Status JobVerb::AskOne(Context& context, const v1::Job& before) const {
   DP_ASSIGN_OR_RETURN(const v1::Job after, Ask(context, before));
+  Print(context, before, after);
+  return absl::OkStatus();
+}
+
+void JobVerb::Print(Context& context, const v1::Job& before, const v1::Job& after) const {
   switch (context.flags().format) {
     case Format::kName:
       context.out() << after.id() << '\n';
@@ -53,7 +58,6 @@ absl::Status JobVerb::AskOne(Context& context, const v1::Job& before) const {
     case Format::kTable:
       context.out() << "job " << after.id() << ' ' << Done(before, after) << '\n';
   }
-  return absl::OkStatus();
 }
 
 }  // namespace dp::ctl

@@ -16,14 +16,18 @@ class JobVerb : public Command {
   void DefineFlags(CLI::App& app) override;
   absl::StatusOr<int> Run(Context& context) override;
 
+ protected:
+  void Print(Context& context, const v1::Job& before, const v1::Job& after) const;
+
  private:
   virtual absl::StatusOr<v1::Job> Find(Context& context, const std::string& text) const;
-  // Sends the request; returns the job as it is then.
-  virtual absl::StatusOr<v1::Job> Ask(Context& context, const v1::Job& job) const = 0;
+  // Sends the request; returns the job as it is then. Not called by a verb's own AskOne.
+  virtual absl::StatusOr<v1::Job> Ask(Context&, const v1::Job& job) const { return job; }
   // The result, printed behind "job 7 ".
   virtual std::string Done(const v1::Job& before, const v1::Job& after) const = 0;
 
-  absl::Status AskOne(Context& context, const v1::Job& before) const;
+  // Asks for one job and prints the result. Cancelled ends the command.
+  virtual absl::Status AskOne(Context& context, const v1::Job& before) const;
 
   std::vector<std::string> jobs_;
 };

@@ -1,11 +1,8 @@
-#include <pthread.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +14,7 @@
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/run/follower.h"
+#include "client/dpctl/run/interrupt_watch.h"
 #include "client/dpctl/run/job_source.h"
 #include "client/dpctl/run/line_files.h"
 #include "client/dpctl/run/line_rules.h"
@@ -36,25 +34,6 @@ namespace {
 constexpr absl::Duration kSecondInterrupt = absl::Seconds(2);
 // A coordinator of our own that is silent for longer is dead.
 constexpr absl::Duration kLocalPatience = absl::Seconds(10);
-
-// While it lives, the Ctrl-C of the given number (1 is the first) interrupts the context's calls.
-// At most one watch may be destroyed before its Ctrl-C: nobody can wait for interrupts after that.
-class InterruptWatch {
- public:
-  InterruptWatch(Context& context, int number)
-      : number_(number), interrupts_(context.surroundings().interrupts), thread_([this, &context] {
-          pthread_setname_np(pthread_self(), "interrupts");
-          if (interrupts_.Await(number_, absl::InfiniteDuration())) context.Interrupt();
-        }) {}
-  ~InterruptWatch() {
-    if (interrupts_.count() < number_) interrupts_.StopWaiting();
-  }
-
- private:
-  const int number_;
-  Interrupts& interrupts_;
-  std::jthread thread_;
-};
 
 // One verb that runs a job.
 struct RunVerb {

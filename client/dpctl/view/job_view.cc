@@ -203,6 +203,10 @@ int WorldSizeOf(const v1::Job& job) {
 }
 
 void WriteJob(const v1::Job& job, JsonWriter& json) {
+  WriteJob(job, json, [] {});
+}
+
+void WriteJob(const v1::Job& job, JsonWriter& json, absl::FunctionRef<void()> more) {
   const bool over = Finished(job.state());
   json.BeginObject();
   json.Field("id", job.id());
@@ -245,6 +249,7 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   WriteFailure(job, json);
   WritePastFailures(job, json);
   WriteLeft(job, json);
+  more();
   json.EndObject();
 }
 

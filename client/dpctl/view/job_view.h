@@ -18,6 +18,8 @@ namespace dp::ctl {
 int WorldSizeOf(const v1::Job& job);
 
 void WriteJob(const v1::Job& job, JsonWriter& json);
+// The same with more fields, which `more` writes.
+void WriteJob(const v1::Job& job, JsonWriter& json, absl::FunctionRef<void()> more);
 
 // Prints the jobs in the format: their ids, an object with the list "items", or what `print_table`
 // prints.

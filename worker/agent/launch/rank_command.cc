@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "proto/convert/time.h"
+#include "proto/job/trainer_program.h"
 
 namespace dp::worker {
 namespace {
@@ -112,6 +113,8 @@ void SetProgram(const v1::AssignedRank& rank, const RankHost& host, const StoreE
   }
   environment->merge(LaunchDefaults(rank, host.facts));
   command->argv = ArgvOf(rank);
+  if (!command->argv.empty() && command->argv[0] == kTrainerProgram)
+    command->argv[0] = host.trainer;
   command->working_dir = spec.working_dir();
 }
 

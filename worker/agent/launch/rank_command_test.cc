@@ -42,6 +42,14 @@ TEST_F(RankCommandTest, ARankIsToldItsPlace) {
                   "OMP_NUM_THREADS=1", "PATH=/bin"));
 }
 
+TEST_F(RankCommandTest, ACommandCanNameTheWorkersOwnTrainer) {
+  v1::CommandSpec& command = *rank_.mutable_spec()->mutable_command();
+  command.add_argv("${dp_trainer}");
+  command.add_argv("${dp_trainer}");
+  rank_.add_hosts()->add_slots(0);
+  EXPECT_THAT(Command().argv, ElementsAre("/opt/dp-trainer", "${dp_trainer}"));
+}
+
 TEST_F(RankCommandTest, ARankWithATokenFindsItsCredential) {
   host_.credential_dir = "/state/credential";
   host_.environment.push_back("DP_CREDENTIALS=/home/ann");  // the daemon's own
