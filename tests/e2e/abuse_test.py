@@ -106,8 +106,6 @@ class AbuseTest(unittest.TestCase):
         self.assertIn("connection_shut_down", self.cluster.coordinator.log())
         shut_down = [line for line in self.cluster.dpctl("audit", check=0).stdout.splitlines() if "(connection)" in line]
         self.assertIn("127.0.0.1 sends too much without proving who calls", shut_down[-1])
-        # Whoever has proven who they are is connected all the time.
-        self.assertTrue(self.cluster.describe(self.cluster.job)["state"], "RUNNING")
 
     def test_pings_without_a_pause(self):
         self.attack(abuse.pings)
