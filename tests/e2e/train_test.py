@@ -66,7 +66,7 @@ class TrainTest(unittest.TestCase):
             path.write_text(json.dumps(train_job(write_idx(cluster.dir / "data"))))
             done = cluster.dpctl("run", "--local", path, check=0)
             self.assertIn("test_accuracy=", done.stdout)
-            self.assertEqual(processes_with(path.name), [])
+            self.assertEqual(processes_with(str(path)), [])
 
     def test_what_a_killed_run_local_leaves_goes_with_the_next(self):
         with Cluster() as cluster:

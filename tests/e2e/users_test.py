@@ -292,7 +292,7 @@ class FilesTest(UsersCase):
             self.assertIn(f"job {number} stays on record", told)
         os.chown(directory, ANN, ANN)
         bob = Person(self.cluster, "bob", self.cluster.dir)
-        bob.dpctl("rm", "--with-files", number, check=1)
+        self.assertIn("is not known", bob.dpctl("rm", "--with-files", number, check=102).stderr)
         self.assertTrue(list(directory.iterdir()))
         self.root.dpctl("rm", "--with-files", number, check=0)
         self.assertEqual(list((home / "checkpoints").iterdir()), [])

@@ -206,7 +206,9 @@ void Agent::DeclineAll(const AssignedRank& rank, const std::string& trouble) {
 
 void Agent::ProbeSpool() {
   if (clock_.Now() < probe_spool_at_) return;
-  const bool has_room = CheckSpoolRoom(options_.state_dir).ok();
+  const bool has_room =
+      CheckSpoolRoom(options_.state_dir).ok() &&
+      (options_.private_tmps == nullptr || options_.private_tmps->CheckRoom().ok());
   if (has_room) slots_.SpoolIs("");  // else the reason stays, and is not reported again
   probe_spool_at_ = has_room ? absl::InfiniteFuture() : clock_.Now() + options_.spool_probe_every;
 }

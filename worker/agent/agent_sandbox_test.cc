@@ -39,13 +39,16 @@ TEST_F(AgentSandboxTest, RanksOfAGenerationGetOneDirectoryThatGoesWithTheLastOfT
   AwaitRemoved(dir);
 }
 
-TEST_F(AgentSandboxTest, WithoutRoomForItNoRankIsStartedAndNoSlotIsOffered) {
+TEST_F(AgentSandboxTest, WithoutRoomForItNoRankIsStartedAndNoSlotIsOfferedUntilThereIs) {
   std::ofstream(directory_.path() + kPrivateTmpsName) << "no directory";
   Run();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
   coordinator_.Assign({ARank(0)});
   EXPECT_THAT(coordinator_.NextHeard(), MatchesRegex("slots 1, 0: private /tmp .*"));
   EXPECT_THAT(coordinator_.NextHeard(), HasSubstr("rank 0 exited error: private /tmp"));
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+  std::filesystem::remove(directory_.path() + kPrivateTmpsName);
+  EXPECT_EQ(coordinator_.NextHeard(), "slots 2");
 }
 
 }  // namespace

@@ -103,6 +103,14 @@ absl::Status PrivateTmps::Make(JobId job, Generation generation, const RankMount
   return made;
 }
 
+absl::Status PrivateTmps::CheckRoom() const {
+  DP_RETURN_IF_ERROR(MakeDir(dir_, 0700));
+  std::string path = dir_ + "/probe.XXXXXX";
+  if (mkdtemp(path.data()) == nullptr) return NotMade(path);
+  rmdir(path.c_str());
+  return absl::OkStatus();
+}
+
 const std::string& PrivateTmps::PathOf(JobId job, Generation generation) const {
   const auto made = made_.find({job, generation});
   DP_CHECK(made != made_.end());

@@ -38,6 +38,8 @@ class PrivateTmps {
   // Makes the generation's directory, unless it is there. `mounts` are those of its ranks, of which
   // mount points are made. Errors: Internal names the path and the reason.
   absl::Status Make(JobId job, Generation generation, const RankMounts& mounts);
+  // Whether Make could make one now. Errors: as those of Make.
+  absl::Status CheckRoom() const;
   // The directory, for RankMounts. Precondition: Make has made it.
   const std::string& PathOf(JobId job, Generation generation) const;
   // Nothing is left of the generation's ranks. A no-op for one without a directory.

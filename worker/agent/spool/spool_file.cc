@@ -48,16 +48,13 @@ std::string HeadOf(const FileDescriptor& file, uint64_t size) {
   return ReadFrom(file, 0, std::min(size, FileGlimpse::kHeadBytesMax));
 }
 
-// Far above the size of any file. The coordinator takes no larger offsets.
-constexpr uint64_t kShiftMax = uint64_t{1} << 60;
-
 // 0 if the file was never emptied, and if the note of it is damaged. In that case the coordinator's
 // offset shows that it was (Acknowledge).
 uint64_t ReadShift(const std::string& path) {
   std::ifstream file(path + SpoolFile::kShiftSuffix);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   uint64_t shift = 0;
-  return absl::SimpleAtoi(text, &shift) && shift <= kShiftMax ? shift : 0;
+  return absl::SimpleAtoi(text, &shift) && shift <= SpoolFile::kStreamBytesMax + 1 ? shift : 0;
 }
 
 absl::Status SpoolFailed(const std::string& path, int error) {
