@@ -145,12 +145,17 @@ absl::Status CheckVariables(const v1::AssignedRank& rank, const RankHost& host) 
                    " can make them run others; remove it from the job, or choose another worker"));
 }
 
-// A train job runs the daemon's own trainer.
+// The daemon's own trainer, which train jobs run, needs no permission.
+bool RunsTrainer(const v1::JobSpec& spec) {
+  if (!spec.has_command()) return true;
+  return spec.command().argv_size() > 0 && spec.command().argv(0) == kTrainerProgram;
+}
+
 absl::Status LimitPrograms(const v1::AssignedRank& rank, const RankHost& host,
                            RankCommand* command) {
   if (host.sandbox.allowed_programs.empty()) return absl::OkStatus();
   DP_RETURN_IF_ERROR(CheckVariables(rank, host));
-  if (rank.spec().has_command()) command->allowed_programs = host.sandbox.allowed_programs;
+  if (!RunsTrainer(rank.spec())) command->allowed_programs = host.sandbox.allowed_programs;
   return absl::OkStatus();
 }
 

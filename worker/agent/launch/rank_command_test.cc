@@ -127,6 +127,13 @@ TEST_F(RankSandboxTest, OnlyTheProgramsOfCommandsAreLimited) {
   EXPECT_THAT(Command().allowed_programs, testing::IsEmpty());
 }
 
+TEST_F(RankSandboxTest, TheWorkersOwnTrainerNeedsNoPermission) {
+  host_.sandbox.allowed_programs = {"/usr/bin/python3*"};
+  rank_.mutable_spec()->mutable_command()->clear_argv();
+  rank_.mutable_spec()->mutable_command()->add_argv("${dp_trainer}");
+  EXPECT_THAT(Command().allowed_programs, testing::IsEmpty());
+}
+
 TEST_F(RankSandboxTest, NoVariableMakesAnAllowedProgramLoadOtherCode) {
   (*rank_.mutable_spec()->mutable_env())["LD_PRELOAD"] = "/home/ann/lib.so";
   EXPECT_EQ(Refusal(), "");
