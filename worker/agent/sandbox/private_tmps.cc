@@ -1,15 +1,21 @@
 #include "worker/agent/sandbox/private_tmps.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/file_descriptor.h"
 #include "base/program/log.h"
@@ -30,6 +36,9 @@ constexpr absl::Duration kAskAgain = absl::Seconds(1);
 // As /tmp has it: everybody may make files, and only their owner may remove them.
 constexpr mode_t kTmpMode = 01777;
 
+// For mkdtemp.
+constexpr absl::string_view kRandomPart = "XXXXXX";
+
 absl::Status NotMade(const std::string& path) {
   return absl::InternalError(absl::StrCat("private /tmp ", path, ": ", std::strerror(errno)));
 }
@@ -40,25 +49,36 @@ absl::Status MakeDir(const std::string& path, mode_t mode) {
   return chmod(path.c_str(), mode) == 0 ? absl::OkStatus() : NotMade(path);
 }
 
-// `point.path` is below `top`, which no rank has seen yet.
+// `point.path` is below `top`, which no rank has seen yet. A source that cannot be looked at gets a
+// file; the mount then fails, and names it.
 absl::Status MakeMountPoint(const fs::path& top, const MountPoint& point) {
+  std::error_code error;
   fs::path made = top;
   for (const fs::path& name : fs::path(point.path).lexically_relative(top).parent_path()) {
     made /= name;
-    if (!fs::exists(made)) DP_RETURN_IF_ERROR(MakeDir(made, 0755));
+    if (!fs::exists(made, error)) DP_RETURN_IF_ERROR(MakeDir(made, 0755));
   }
-  if (fs::is_directory(point.source)) return MakeDir(point.path, 0755);
+  if (fs::is_directory(point.source, error)) return MakeDir(point.path, 0755);
   const FileDescriptor file(creat(point.path.c_str(), 0644));
   return file.valid() ? absl::OkStatus() : NotMade(point.path);
 }
 
-std::vector<std::string> EntriesOf(const std::string& dir) {
-  std::vector<std::string> entries;
+// Whether Make could have made the name: JOB.GENERATION.XXXXXX.
+bool IsOfGeneration(const std::string& name) {
+  const std::vector<std::string> parts = absl::StrSplit(name, '.');
+  uint64_t number = 0;
+  return parts.size() == 3 && absl::SimpleAtoi(parts[0], &number) &&
+         absl::SimpleAtoi(parts[1], &number) && parts[2].size() == kRandomPart.size();
+}
+
+// The directories of earlier daemons. A state directory may hold other files of its owner.
+std::vector<std::string> LeftOversIn(const std::string& dir) {
+  std::vector<std::string> left;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(dir, error)) {
-    entries.push_back(entry.path());
+  for (fs::directory_iterator at(dir, error), last; !error && at != last; at.increment(error)) {
+    if (IsOfGeneration(at->path().filename())) left.push_back(at->path());
   }
-  return entries;
+  return left;
 }
 
 }  // namespace
@@ -68,7 +88,7 @@ PrivateTmps::PrivateTmps(const std::string& state_dir, std::function<bool()> ear
     : dir_(state_dir + kPrivateTmpsName),
       earlier_gone_(std::move(earlier_gone)),
       clock_(clock),
-      left_overs_(EntriesOf(dir_)),
+      left_overs_(LeftOversIn(dir_)),
       gone_(kGoneMax) {
   thread_ = std::jthread([this] { Loop(); });
   pthread_setname_np(thread_.native_handle(), "private-tmps");
@@ -88,7 +108,8 @@ PrivateTmps::~PrivateTmps() {
 absl::Status PrivateTmps::Make(JobId job, Generation generation, const RankMounts& mounts) {
   if (made_.contains({job, generation})) return absl::OkStatus();
   DP_RETURN_IF_ERROR(MakeDir(dir_, 0700));
-  std::string path = absl::StrCat(dir_, "/", job.value(), ".", generation.value(), ".XXXXXX");
+  std::string path =
+      absl::StrCat(dir_, "/", job.value(), ".", generation.value(), ".", kRandomPart);
   if (mkdtemp(path.data()) == nullptr) return NotMade(path);
   made_[{job, generation}] = path;
   RankMounts planned = mounts;

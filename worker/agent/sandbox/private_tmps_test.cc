@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <thread>
 
@@ -100,6 +101,28 @@ TEST_F(PrivateTmpsTest, WhatAnEarlierDaemonLeftIsRemovedOnceItsRanksAreGone) {
   earlier_gone_ = true;
   AwaitRemoved(dir_ / "7.1.abcdef");
   EXPECT_TRUE(fs::exists(made));
+}
+
+TEST_F(PrivateTmpsTest, OtherFilesOfTheStateDirectoryStay) {
+  for (const char* other : {"notes", "7.1", "7.1.abc", "a.1.abcdef", "7.1.abcdef.old"}) {
+    fs::create_directories(dir_ / other);
+  }
+  fs::create_directories(dir_ / "7.1.abcdef");
+  Open();
+  AwaitRemoved(dir_ / "7.1.abcdef");
+  tmps_.reset();
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir_), fs::directory_iterator()), 5);
+}
+
+TEST_F(PrivateTmpsTest, ASourceThatCannotBeLookedAtDoesNotEndTheDaemon) {
+  const std::string host = TmpPlaces().front().path;
+  std::string shown = host + "/dp-shown-XXXXXX";
+  ASSERT_NE(mkdtemp(shown.data()), nullptr);
+  fs::create_symlink("loop", shown + "/loop");
+  Open();
+  const fs::path made = Made(kFirst, {.writable = {shown + "/loop"}});
+  EXPECT_TRUE(fs::exists(made.string() + "/tmp" + shown.substr(host.size()) + "/loop"));
+  fs::remove_all(shown);
 }
 
 TEST_F(PrivateTmpsTest, ItHasMountPointsForWhatStaysVisible) {
