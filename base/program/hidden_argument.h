@@ -7,10 +7,9 @@
 
 namespace dp {
 
-// Returns the command line, and replaces the values of `flag`, such as "--token", by stars in
-// `argv`. `argv` is that of main(): /proc shows it to all users of the host. Finds "--token VALUE"
-// and
-// "--token=VALUE".
+// Returns the command line, and replaces the values of `flag` in `argv` by stars. Finds both
+// "--token VALUE" and "--token=VALUE". `argv` is that of main(): /proc shows it to all users of the
+// host.
 std::vector<std::string> TakeArguments(int argc, char** argv, absl::string_view flag);
 
 }  // namespace dp

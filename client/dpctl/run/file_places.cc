@@ -45,9 +45,8 @@ std::string WhyUnusable(const v1::Worker& worker) {
 absl::Status Unusable(const v1::Job& job, absl::string_view where, absl::string_view why) {
   return absl::FailedPreconditionError(absl::StrCat(
       "job ", job.id(), ": its files ", PathsOf(job), " are on ", where, ", which ", why,
-      "; wait until it is back, name a worker that sees the same files with --files-on, or leave "
-      "out "
-      "--with-files, which removes the record alone"));
+      "; wait until it is back, name a worker that sees the same files with --files-on, or "
+      "leave out --with-files, which removes the record alone"));
 }
 
 class Places {

@@ -35,11 +35,12 @@ int RunTrainer(const char* program, int argc, char** argv) {
   }
   if (argc == 2 && std::string_view(argv[1]) == "--help") {
     std::printf(
-        "usage: %s [--help | --version | remove-files JSON]\nOne rank of a training job; dp-worker "
-        "starts it, with the DP_ variables that say what to train.\nTo train, submit a job: dpctl "
-        "run job.yaml.\nremove-files removes the files of a job; 'dpctl rm --with-files' runs it "
-        "on "
-        "the hosts that have some.\n",
+        "usage: %s [--help | --version | remove-files JSON]\n"
+        "One rank of a training job; dp-worker starts it, with the DP_ variables that say what to "
+        "train.\n"
+        "To train, submit a job: dpctl run job.yaml.\n"
+        "remove-files removes the files of a job; 'dpctl rm --with-files' runs it on the hosts "
+        "that have some.\n",
         program);
     return 0;
   }
