@@ -28,33 +28,33 @@ const Bind* BindAbove(const std::vector<Bind>& binds, const std::string& path) {
   return found == binds.rend() ? nullptr : &*found;
 }
 
-// All that may have to be mounted, for one target the stronger wish first.
-std::vector<Bind> Wishes(const RankMounts& mounts, const std::vector<TmpPlace>& tmps) {
-  std::vector<Bind> wishes;
-  for (const char* tree : kKernelTrees) wishes.push_back({tree, tree, true});
+// All mounts that may be needed, for one target the stronger request first.
+std::vector<Bind> Requests(const RankMounts& mounts, const std::vector<TmpPlace>& tmps) {
+  std::vector<Bind> requests;
+  for (const char* tree : kKernelTrees) requests.push_back({tree, tree, true});
   for (const auto& [path, name] : tmps) {
     const bool own = !mounts.private_tmp.empty();
-    wishes.push_back({own ? mounts.private_tmp + "/" + name : path, path, true});
+    requests.push_back({own ? mounts.private_tmp + "/" + name : path, path, true});
   }
   if (!mounts.private_tmp.empty()) {
     const std::string above = mounts.private_tmp.substr(0, mounts.private_tmp.rfind('/'));
-    wishes.push_back({mounts.private_tmp, above, true});
+    requests.push_back({mounts.private_tmp, above, true});
   }
-  for (const std::string& each : mounts.writable) wishes.push_back({each, each, true});
-  for (const std::string& each : mounts.shown) wishes.push_back({each, each, false});
-  std::stable_sort(wishes.begin(), wishes.end(),
+  for (const std::string& each : mounts.writable) requests.push_back({each, each, true});
+  for (const std::string& each : mounts.shown) requests.push_back({each, each, false});
+  std::stable_sort(requests.begin(), requests.end(),
                    [](const Bind& a, const Bind& b) { return a.target < b.target; });
-  return wishes;
+  return requests;
 }
 
-// Whether the binds above do not grant the wish already.
-bool IsNeeded(const Bind& wish, const std::vector<Bind>& above, bool read_only) {
-  const Bind* bind = BindAbove(above, wish.target);
+// Whether the binds above do not fulfil the request already.
+bool IsNeeded(const Bind& request, const std::vector<Bind>& above, bool read_only) {
+  const Bind* bind = BindAbove(above, request.target);
   const bool within_private = bind != nullptr && IsPrivate(*bind);
-  if (IsPrivate(wish)) return !within_private;
-  if (bind != nullptr && bind->target == wish.target) return false;
+  if (IsPrivate(request)) return !within_private;
+  if (bind != nullptr && bind->target == request.target) return false;
   if (within_private) return true;
-  return read_only && wish.writable && (bind == nullptr || !bind->writable);
+  return read_only && request.writable && (bind == nullptr || !bind->writable);
 }
 
 // mountinfo writes blanks and the like as three octal digits.
@@ -92,8 +92,8 @@ unsigned long FlagsIn(const std::string& options) {
 
 MountPlan PlanMounts(const RankMounts& mounts, const std::vector<TmpPlace>& tmps) {
   MountPlan plan{.read_only = mounts.read_only_root, .binds = {}};
-  for (const Bind& wish : Wishes(mounts, tmps)) {
-    if (IsNeeded(wish, plan.binds, plan.read_only)) plan.binds.push_back(wish);
+  for (const Bind& request : Requests(mounts, tmps)) {
+    if (IsNeeded(request, plan.binds, plan.read_only)) plan.binds.push_back(request);
   }
   return plan;
 }

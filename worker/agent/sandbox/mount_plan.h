@@ -8,7 +8,7 @@
 
 namespace dp::worker {
 
-// The wishes of a worker's options for one rank.
+// The mounts that the options of a worker request for one rank.
 struct RankMounts {
   // Holds a directory for each TmpPlace, which the rank sees in its place; empty: it sees the
   // host's. The rank does not see what else is in the directory above.
@@ -50,7 +50,7 @@ MountPlan PlanMounts(const RankMounts& mounts, const std::vector<TmpPlace>& tmps
 // A path that a private directory must have because something of the host is mounted there.
 struct MountPoint {
   std::string path;
-  std::string source;  // tells whether it is a directory or a file
+  std::string source;  // shows whether it is a directory or a file
 
   bool operator==(const MountPoint&) const = default;
 };
