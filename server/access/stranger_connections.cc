@@ -46,8 +46,11 @@ std::optional<Received> ReceivedOn(int socket, uint64_t cookie) {
   return Received{info.tcpi_bytes_received, info.tcpi_state == kTcpClose};
 }
 
-// Another descriptor of the socket, which nobody closes meanwhile; invalid: it has ended.
+// Another descriptor of the socket, which nobody closes meanwhile; invalid: it has ended. Looks
+// before, too: closing a copy of what is a file by now would drop this process's locks on it, and
+// the journal has some.
 FileDescriptor Hold(int socket, uint64_t cookie) {
+  if (CookieOf(socket) != cookie) return FileDescriptor();
   FileDescriptor held(fcntl(socket, F_DUPFD_CLOEXEC, 0));
   return held.valid() && CookieOf(held.get()) == cookie ? std::move(held) : FileDescriptor();
 }
