@@ -76,6 +76,9 @@ absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& path,
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kModelFile[] = "model.safetensors";
 inline constexpr char kOptimizerFile[] = "optimizer.safetensors";
+// The empty file with which a saver tries whether it can write the job's directory.
+inline constexpr char kProbeName[] = "probe";
+inline constexpr char kProbeSuffix[] = ".tmp";
 // A manifest has some hundred bytes per tensor; a larger file is something else.
 inline constexpr int64_t kManifestBytesMax = 64 << 20;
 

@@ -35,8 +35,6 @@ namespace {
 // How many files that stay are named in one directory. The others are counted: somebody may have
 // put millions there.
 constexpr int kLeftNamedMax = 100;
-// The file that a saver leaves behind if it is killed while it tries the directory.
-constexpr char kProbeFile[] = "probe.tmp";
 
 std::error_code SystemError() { return {errno, std::generic_category()}; }
 
@@ -157,12 +155,17 @@ class FileRemover {
                  : TellFault(directory->path(), removed);
   }
 
+  // A saver leaves its probe behind if it is killed while it tries the directory.
+  static bool IsProbe(const std::string& name) {
+    return name == absl::StrCat(kProbeName, kProbeSuffix);
+  }
+
   void RemoveInJobDirectory(const Directory& directory, const std::string& name, Tally& tally) {
     if (const auto checkpoint = CheckpointName::Parse(name)) {
       return RemoveCheckpoint(directory, *checkpoint, tally);
     }
     const absl::StatusOr<int64_t> removed = RemoveFile(directory, name, [&](const FoundFile& file) {
-      if (name != kProbeFile || file.bytes > 0) return NotByDp();
+      if (!IsProbe(name) || file.bytes > 0) return NotByDp();
       return CheckKind(file, FoundFile::Kind::kRegular);
     });
     if (removed.ok()) return Tell(v1::FileOutcome::KIND_REMOVED, directory.At(name));

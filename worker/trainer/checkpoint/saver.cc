@@ -48,7 +48,8 @@ Saver::~Saver() {
 
 absl::Status Saver::Prepare(const std::vector<v1::Checkpoint>& on_record) {
   DP_RETURN_IF_ERROR(CreateDirectoriesDurably(options_.directory));
-  DP_RETURN_IF_ERROR(CheckWritable(absl::StrCat(options_.directory, "/probe")));
+  DP_RETURN_IF_ERROR(
+      CheckWritable(absl::StrCat(options_.directory, "/", kProbeName), kProbeSuffix));
   RemoveOthers(on_record);
   return absl::OkStatus();
 }
