@@ -108,8 +108,7 @@ PrivateTmps::~PrivateTmps() {
 absl::Status PrivateTmps::Make(JobId job, Generation generation, const RankMounts& mounts) {
   if (made_.contains({job, generation})) return absl::OkStatus();
   DP_RETURN_IF_ERROR(MakeDir(dir_, 0700));
-  std::string path =
-      absl::StrCat(dir_, "/", job.value(), ".", generation.value(), ".", kRandomPart);
+  std::string path = NameOf(job, generation);
   if (mkdtemp(path.data()) == nullptr) return NotMade(path);
   made_[{job, generation}] = path;
   RankMounts planned = mounts;
@@ -126,10 +125,15 @@ absl::Status PrivateTmps::Make(JobId job, Generation generation, const RankMount
 
 absl::Status PrivateTmps::CheckRoom() const {
   DP_RETURN_IF_ERROR(MakeDir(dir_, 0700));
-  std::string path = dir_ + "/probe.XXXXXX";
+  // If this daemon is killed here, the next one removes it.
+  std::string path = NameOf(JobId(0), Generation(0));
   if (mkdtemp(path.data()) == nullptr) return NotMade(path);
   rmdir(path.c_str());
   return absl::OkStatus();
+}
+
+std::string PrivateTmps::NameOf(JobId job, Generation generation) const {
+  return absl::StrCat(dir_, "/", job.value(), ".", generation.value(), ".", kRandomPart);
 }
 
 const std::string& PrivateTmps::PathOf(JobId job, Generation generation) const {

@@ -46,6 +46,8 @@ class PrivateTmps {
   void RanksGone(JobId job, Generation generation);
 
  private:
+  // For mkdtemp.
+  std::string NameOf(JobId job, Generation generation) const;
   void Loop();
   void RemoveLeftOvers();
   void Remove(const std::string& path);
