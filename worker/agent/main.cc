@@ -22,6 +22,7 @@
 #include "base/no_memory_limit.h"
 #include "base/program/core_dumps.h"
 #include "base/program/descriptor_limit.h"
+#include "base/program/hidden_argument.h"
 #include "base/program/log.h"
 #include "base/program/notify_socket.h"
 #include "base/random.h"
@@ -338,11 +339,13 @@ int Main(int argc, char** argv) {
   WorkerFlags flags;
   flags.trainer = ProgramDir() / "dp-trainer";
   flags.cgroup = OwnCgroupPaths()[kCgroup2];
-  if (const auto exit_code = ReadCommandLine(argc, argv, &flags)) return *exit_code;
+  const std::vector<std::string> words = TakeArguments(argc, argv, "--join");
+  std::vector<const char*> line;
+  for (const std::string& word : words) line.push_back(word.c_str());
+  if (const auto exit_code = ReadCommandLine(argc, line.data(), &flags)) return *exit_code;
   // A rank starts it from a directory of its own.
   flags.trainer = std::filesystem::absolute(flags.trainer).string();
   ForgetVariable("DP_JOIN_TOKEN");
-  ForgetArgument(argv + 1, flags.join);
   if (!flags.list_nvml.empty()) return ListNvml(flags.list_nvml);
   if (flags.list_gpus) return ListGpus();
   const absl::StatusOr<RunAs> run_as = RunAsFrom(flags.run_as, flags.allow_root, geteuid());

@@ -73,7 +73,7 @@ void CheckLabelKeys(const WorkerFlags& flags) {
 
 }  // namespace
 
-std::optional<int> ReadCommandLine(int argc, char** argv, WorkerFlags* flags) {
+std::optional<int> ReadCommandLine(int argc, const char* const* argv, WorkerFlags* flags) {
   CLI::App app(
       "Runs the ranks that the coordinator assigns to this host.\n\n"
       "Example: dp-worker --coordinator 10.0.0.1:7070 --slots 2\n");

@@ -50,6 +50,6 @@ struct WorkerFlags {
 
 // Reads the command line; --help describes each flag. If there is nothing to run, returns the exit
 // code: for help, or for a wrong flag, which has been reported on standard error.
-std::optional<int> ReadCommandLine(int argc, char** argv, WorkerFlags* flags);
+std::optional<int> ReadCommandLine(int argc, const char* const* argv, WorkerFlags* flags);
 
 }  // namespace dp::worker

@@ -83,13 +83,6 @@ void ForgetVariable(const char* name) {
   unsetenv(name);
 }
 
-void ForgetArgument(char** arguments, const std::string& value) {
-  if (value.empty()) return;
-  for (; *arguments != nullptr; ++arguments) {
-    if (char* found = std::strstr(*arguments, value.c_str())) std::memset(found, '*', value.size());
-  }
-}
-
 absl::Status KeepNeededCapabilities(bool mounts) {
   Capabilities capabilities;
   if (!capabilities.Read()) {

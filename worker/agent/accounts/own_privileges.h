@@ -12,10 +12,6 @@ namespace dp::worker {
 // Removes the variable from the environment, and its value from the memory that /proc shows.
 void ForgetVariable(const char* name);
 
-// Replaces the value by stars in the command line, which /proc shows to all users of the host.
-// `arguments` is that of main().
-void ForgetArgument(char** arguments, const std::string& value);
-
 // Keeps the capabilities of a daemon that runs ranks as other users, with mounts of their own or
 // without; docs/worker.md lists them. Drops all others for good, also for the programs that this
 // process starts. Errors: FailedPrecondition names the capabilities that this process lacks.
