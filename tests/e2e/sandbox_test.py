@@ -119,7 +119,7 @@ class AllowProgramTest(SandboxCase):
         told = self.reason_of(self.ann, shell("true"))
         self.assertRegex(told, r"worker w does not allow the program /bin/sh \(/usr/bin/\w+\); choose "
                                r"another program, or start the worker with --allow-program /usr/bin/\w+")
-        self.assertRegex(told, r"user")
+        self.assertRegex(told, r"class: +startup\n")
         self.assertEqual(self.output_of(self.ann, job_of("python3", "-c", "print(7)")), ["7"])
 
     def test_a_link_does_not_lend_its_name(self):
