@@ -46,8 +46,7 @@ bool HasRanksOf(const core::Job& job, const core::Worker& worker) {
 }
 
 std::string OwnerText(const core::Job& job) {
-  return absl::StrCat("job ", job.id.ToString(), " belongs to ",
-                      job.owner.empty() ? kLegacyOwner : job.owner);
+  return absl::StrCat("job ", job.id.ToString(), " belongs to ", OwnerOf(job));
 }
 
 }  // namespace

@@ -32,8 +32,7 @@ absl::Status SubmissionCheck::CheckSeen(JobId job, const View& view) const {
   if (found != nullptr && admission_.Sees(found, view)) return absl::OkStatus();
   if (found != nullptr) {
     (void)admission_.Refused(absl::PermissionDeniedError(  // the caller gets the other error
-        absl::StrCat("after names job ", job.ToString(), ", which belongs to ",
-                     found->owner.empty() ? kLegacyOwner : found->owner)));
+        absl::StrCat("after names job ", job.ToString(), ", which belongs to ", OwnerOf(*found))));
   }
   return core::UnknownPredecessor(job);
 }
