@@ -120,6 +120,20 @@ void StrangerConnections::Look(absl::Time now) {
   for (const Stranger& stranger : shut_down) Refuse(stranger);
 }
 
+std::vector<int> StrangerConnections::TakeResting() {
+  MutexLock lock(mu_);
+  std::vector<int> sockets;
+  if (!at_rest_) rest_taken_ = false;
+  if (!at_rest_ || std::exchange(rest_taken_, true)) return sockets;
+  for (const auto& [socket, stranger] : strangers_) sockets.push_back(socket);
+  return sockets;
+}
+
+void StrangerConnections::Wake() {
+  MutexLock lock(mu_);
+  at_rest_ = rest_taken_ = false;
+}
+
 void StrangerConnections::Ended(int socket, absl::Time now) {
   if (size() == 0) return;
   MutexLock lock(mu_);

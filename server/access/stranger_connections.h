@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
@@ -26,9 +27,10 @@ class StrangerConnections {
   // A connection that has sent no more is not shut down: it may be that of somebody else behind the
   // same address.
   static constexpr uint64_t kSparedBytes = 16 << 10;
-  // How often Look is due: while strangers send, and otherwise.
+  // How often Look is due while strangers send. Otherwise Wake tells of the next byte, and a look
+  // now and then forgets connections that gRPC has closed.
   static constexpr absl::Duration kLookEvery = absl::Milliseconds(50);
-  static constexpr absl::Duration kLookAtRestEvery = absl::Seconds(1);
+  static constexpr absl::Duration kLookAtRestEvery = absl::Minutes(1);
 
   StrangerConnections(const StrangerBytes::Limits& limits, Refusals& refusals)
       : refusals_(refusals), bytes_(limits) {}
@@ -40,6 +42,11 @@ class StrangerConnections {
   void Proven(absl::string_view peer) DP_EXCLUDES(mu_);
   // Counts what was sent, and shuts down connections of hosts that owe.
   void Look(absl::Time now) DP_EXCLUDES(mu_);
+  // The sockets of all strangers, after a Look that is the first to find that none of them sends.
+  // The caller waits for the next byte on any of them, and calls Wake then. Empty otherwise.
+  std::vector<int> TakeResting() DP_EXCLUDES(mu_);
+  // A stranger sends again, or may have done so unseen.
+  void Wake() DP_EXCLUDES(mu_);
   // The other side has ended the connection, if it still is one of a stranger. Counts what it has
   // sent at last.
   void Ended(int socket, absl::Time now) DP_EXCLUDES(mu_);
@@ -69,8 +76,9 @@ class StrangerConnections {
   absl::flat_hash_map<std::string, int> by_end_ DP_GUARDED_BY(mu_);
   StrangerBytes bytes_ DP_GUARDED_BY(mu_);
   absl::Time looked_at_ DP_GUARDED_BY(mu_) = absl::InfinitePast();
-  bool at_rest_ DP_GUARDED_BY(mu_) = false;  // at the last look nobody had sent anything
-  std::atomic<size_t> count_ = 0;            // of strangers_
+  bool at_rest_ DP_GUARDED_BY(mu_) = false;     // at the last look nobody had sent anything
+  bool rest_taken_ DP_GUARDED_BY(mu_) = false;  // by TakeResting
+  std::atomic<size_t> count_ = 0;               // of strangers_
 };
 
 }  // namespace dp::server

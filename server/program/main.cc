@@ -130,6 +130,12 @@ CallLimits CallsOf(const CoordinatorOptions& options) {
   return {.of_caller = static_cast<double>(options.callers.calls_per_second)};
 }
 
+// Certificates from elsewhere may last for a few hours only.
+ConnectionAge AgeOfConnections(const CoordinatorOptions& options) {
+  if (options.identity.clients_file.empty()) return {};
+  return {.max = absl::Hours(1)};
+}
+
 // The sockets that TcpStores serves on. The address is resolved only here. A name that does not
 // resolve is an error at the start, and slow resolution holds nobody up later.
 struct TcpStoreSockets {
@@ -268,6 +274,7 @@ absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
                                     {.direct_stores = DirectStoreHost(options),
                                      .grpc_bytes_max = options.memory.grpc,
                                      .connections_of_host = options.callers.connections_per_host,
+                                     .connection_age = AgeOfConnections(options),
                                      .calls = CallsOf(options),
                                      .open_calls = {.answer_bytes = options.memory.answers},
                                      .tls = identity.tls(),

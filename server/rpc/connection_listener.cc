@@ -97,7 +97,10 @@ absl::Time ConnectionListener::next_at(absl::Time now) const {
 
 void ConnectionListener::DoWhatIsDue(absl::Time now) {
   if (now >= accept_at_) SetAccepting(true);
-  if (now >= strangers_.next_look()) strangers_.Look(now);
+  if (now >= strangers_.next_look()) {
+    strangers_.Look(now);
+    for (const int fd : strangers_.TakeResting()) (void)WatchPassedOn(fd, kEnds | EPOLLIN);
+  }
   BeginHandshakes(now);
   if (now - looked_at_ >= kLookEvery) CloseOverdue(now);
   if (now - refused_at_ >= limits_.calm && refused_at_ > absl::InfinitePast()) {
@@ -184,18 +187,27 @@ void ConnectionListener::WatchForEnd(int fd) {
   DP_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0);
 }
 
-bool ConnectionListener::IsOpen(int fd) const {
+bool ConnectionListener::WatchPassedOn(int fd, uint32_t events) const {
   epoll_event event{};
-  event.events = kEnds;
+  event.events = events;
   event.data.fd = fd;
   return epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0;
+}
+
+bool ConnectionListener::IsOpen(int fd) const {
+  strangers_.Wake();  // its next byte is no longer told
+  return WatchPassedOn(fd, kEnds);
 }
 
 void ConnectionListener::Heard(int fd, uint32_t events) {
   const auto silent = silent_.find(fd);
   if (silent == silent_.end()) {
     if (waiting_.contains(fd)) return;
-    strangers_.Ended(fd, Now());
+    if ((events & EPOLLIN) != 0) {
+      strangers_.Wake();
+      (void)WatchPassedOn(fd, kEnds);
+    }
+    if ((events & (EPOLLRDHUP | EPOLLHUP)) != 0) strangers_.Ended(fd, Now());
     if ((events & EPOLLHUP) != 0) open_.Remove(fd);
     return;
   }

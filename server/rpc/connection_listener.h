@@ -84,6 +84,8 @@ class ConnectionListener {
   void PassOn(int fd, Acceptor& acceptor);
   // From now on its events only say that the other side, or both sides, have ended it.
   void WatchForEnd(int fd);
+  // Watches one that gRPC may have closed meanwhile. Returns whether it is still open.
+  bool WatchPassedOn(int fd, uint32_t events) const;
   // Whether gRPC still has the connection that it was given under this number.
   bool IsOpen(int fd) const;
   // Passes on those whose turn it is.

@@ -91,12 +91,25 @@ class ConnectionListenerTest : public testing::Test {
   void LimitStrangers(const StrangerBytes::Limits& limits) {
     strangers_ = std::make_unique<StrangerConnections>(limits, refusals_);
   }
+  bool Owes(const std::string& host) const { return strangers_->Owes(host, Clock::Steady().Now()); }
   void AwaitOwes(const std::string& host) const {
     const absl::Time deadline = absl::Now() + absl::Milliseconds(kPatienceMs);
-    while (!strangers_->Owes(host, Clock::Steady().Now()) && absl::Now() < deadline) {
+    while (!Owes(host) && absl::Now() < deadline) {
       std::this_thread::yield();
     }
   }
+  // Until no look at strangers is due for longer than a test waits.
+  void AwaitRest() const {
+    const absl::Time deadline = absl::Now() + absl::Milliseconds(kPatienceMs);
+    const auto rests = [this] {
+      const absl::Duration until = strangers_->next_look() - Clock::Steady().Now();
+      return until > absl::Milliseconds(kPatienceMs) && until < absl::InfiniteDuration();
+    };
+    while (!rests() && absl::Now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(rests());
+  }
+  // The header of a TLS record of 16 KiB, whose rest gRPC waits for.
+  static std::string BeginOfTls() { return std::string("\x16\x03\x01\x40\x00", 5); }
   // A TLS record that is none, at which gRPC closes the connection.
   static std::string NoTls() { return "\x16" + std::string(500, 'x'); }
   static std::string Spoken() { return {kPreface, sizeof(kPreface) - 1}; }
@@ -241,6 +254,18 @@ TEST_F(ConnectionListenerTest, AHostThatOwesWaitsForItsHandshakes) {
   Send(other, NoTls());
   EXPECT_NE(Next(other), "nothing");
   EXPECT_TRUE(IsOpen(second));
+}
+
+TEST_F(ConnectionListenerTest, AStrangerWhoPausesIsSeenAsSoonAsItSendsAgain) {
+  LimitStrangers({.per_second = 1, .at_once = 100, .owes_max = absl::Hours(1)});
+  ListenForBoth();
+  const FileDescriptor pauses = Connect();
+  Send(pauses, BeginOfTls());
+  AwaitRest();
+  EXPECT_FALSE(Owes("127.0.0.1"));
+  Send(pauses, std::string(500, 'x'));
+  AwaitOwes("127.0.0.1");
+  EXPECT_TRUE(Owes("127.0.0.1"));
 }
 
 TEST_F(ConnectionListenerTest, AConnectionThatHasSpokenIsNotSilentAnyMore) {

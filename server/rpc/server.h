@@ -37,9 +37,9 @@ struct TlsOptions {
 // renewed one counts with the next connection. The server asks the client to connect anew: calls
 // that are open go on, and further ones use the new connection.
 struct ConnectionAge {
-  // Short beside the days for which a renewed certificate and the former one both count. Long
-  // beside a handshake: ten thousand ranks make three of them a second.
-  absl::Duration max = absl::Hours(1);
+  // Short beside the days for which a renewed certificate of this coordinator and the former one
+  // both count.
+  absl::Duration max = absl::Hours(24);
   // How long open calls may last then: longer than any call but a stream. Clients begin the waits
   // of a stream again.
   absl::Duration grace = absl::Minutes(10);
