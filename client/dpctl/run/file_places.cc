@@ -158,7 +158,8 @@ absl::StatusOr<std::vector<std::string>> WorkersOfFiles(const v1::Job& job,
       if (worker.name() != instead) continue;
       const std::string why = WhyUnusable(worker);
       if (why.empty()) return std::vector<std::string>{instead};
-      return absl::FailedPreconditionError(absl::StrCat("worker ", instead, " ", why));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "worker ", instead, " ", why, "; give --files-on a worker that is READY, or wait"));
     }
     return absl::NotFoundError(absl::StrCat("no worker has the name '", instead, "'"));
   }

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
@@ -18,6 +19,7 @@
 #include "dp/v1/logs.grpc.pb.h"
 #include "dp/v1/workers.grpc.pb.h"
 #include "google/protobuf/util/json_util.h"
+#include "proto/job/trainer_program.h"
 
 namespace dp::ctl {
 namespace {
@@ -134,11 +136,14 @@ absl::Status WhyNotRemoved(const v1::Job& job, const v1::Job& removal, const std
         absl::StrCat("job ", job.id(), " stays on record, because ", failed,
                      " of its files could not be removed; try again, or leave out --with-files"));
   }
-  const bool unknown = removal.failure().failure_class() == v1::FAILURE_CLASS_STARTUP;
+  const bool unknown = removal.failure().failure_class() == v1::FAILURE_CLASS_STARTUP &&
+                       absl::StrContains(removal.failure().message(), kTrainerProgram);
   return absl::FailedPreconditionError(
       absl::StrCat("job ", job.id(), " stays on record, because its files on worker ", worker,
                    " were not removed: ", removal.failure().message(),
-                   unknown ? " (a dp-worker of an earlier release cannot remove files)" : ""));
+                   unknown ? " (a dp-worker of an earlier release cannot remove files)" : "",
+                   "; try again, name a worker that sees the same files with --files-on, or leave "
+                   "out --with-files, which removes the record alone"));
 }
 
 // Best effort: without it, the record of the removal expires.
