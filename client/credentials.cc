@@ -143,8 +143,9 @@ absl::StatusOr<std::string> FindCredentialDir(const std::string& address,
   }
   return absl::UnauthenticatedError(absl::StrCat(
       "there is no credential for the coordinator at ", address,
-      "; log in with the line that it printed at its first start, or that 'dpctl token' prints; "
-      "or name the directory of a credential with --credentials or DP_CREDENTIALS"));
+      "; an administrator makes the line to log in with by 'dpctl grant', and that for a worker by "
+      "'dpctl token'; the coordinator printed both at its first start; or name the directory of a "
+      "credential with --credentials or DP_CREDENTIALS"));
 }
 
 absl::StatusOr<Credentials> FindCredentials(const std::string& address,

@@ -50,7 +50,7 @@ absl::StatusOr<Credential> ReadCredential(const std::string& dir) {
     DP_ASSIGN_OR_RETURN(*contents, ContentsOf(absl::StrCat(dir, "/", name)));
   }
   if (credential.authorities.empty()) {
-    return absl::NotFoundError(
+    return absl::FailedPreconditionError(
         absl::StrCat("there is no credential in ", dir, ": it has no file ", kAuthoritiesFile));
   }
   if (credential.chain.empty() != credential.key.empty()) {

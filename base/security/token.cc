@@ -149,7 +149,7 @@ absl::StatusOr<JoinClaims> TokenKey::CheckJoin(absl::string_view token, absl::Ti
   if (now < claims.expires_at) return claims;
   return absl::UnauthenticatedError(absl::StrCat("the token expired at ",
                                                  absl::FormatTime(claims.expires_at),
-                                                 "; ask the coordinator for another"));
+                                                 "; ask an administrator for another"));
 }
 
 std::string TokenKey::Sign(absl::string_view purpose, absl::string_view claims) const {

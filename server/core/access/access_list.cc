@@ -95,9 +95,12 @@ absl::StatusOr<Role> AccessList::RoleOf(const Identity& certified, absl::Time ma
   const Holder* const holder = Find(certified);
   if (holder == nullptr) return certified.role;
   if (made_at <= holder->revoked_at) {
-    return absl::UnauthenticatedError(
-        absl::StrCat("the certificate of ", security::ToString(certified), " was revoked at ",
-                     absl::FormatTime(holder->revoked_at), "; ask an administrator for a new one"));
+    return absl::UnauthenticatedError(absl::StrCat(
+        "the certificate of ", security::ToString(certified), " was revoked at ",
+        absl::FormatTime(holder->revoked_at),
+        certified.role == Role::kWorker
+            ? "; remove the worker's STATE_DIR/credential and start it with --join and a new token"
+            : "; ask an administrator for a new one"));
   }
   return holder->role.value_or(certified.role);
 }
