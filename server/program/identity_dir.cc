@@ -146,6 +146,11 @@ absl::Status IdentityDir::OpenAuthority(absl::Time now) {
     DP_RETURN_IF_ERROR(Write(certificate, made.certificate().ToPem()));
     made_ = true;
   }
+  for (const auto& needed : {key, tokens}) {
+    if (!std::filesystem::exists(needed, error) && !error) {
+      return Unusable(needed, "it is missing");
+    }
+  }
   DP_ASSIGN_OR_RETURN(const std::string certificate_pem, Read(certificate));
   const absl::Status readable = security::Certificate::FromPem(certificate_pem).status();
   if (!readable.ok()) return Unusable(certificate, readable.message());

@@ -162,7 +162,8 @@ TEST_F(IdentityDirTest, AMissingKeyIsNotMadeAnew) {
   for (const char* name : {"ca.key", "token.key"}) {
     (void)Open();
     std::filesystem::rename(path_ / name, scratch_.path() / "aside");
-    EXPECT_THAT(WhyNotOpened().message(), HasSubstr((path_ / name).string()));
+    EXPECT_THAT(WhyNotOpened().message(),
+                HasSubstr((path_ / name).string() + ": it is missing; restore it"));
     EXPECT_FALSE(std::filesystem::exists(path_ / name));
     std::filesystem::rename(scratch_.path() / "aside", path_ / name);
   }
