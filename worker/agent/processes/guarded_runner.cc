@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/program/log.h"
@@ -195,8 +196,12 @@ void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news
       return;
     case GuardNews::What::kNotStarted:
       guard.rank_ended = true;
-      sink_({key, ProcessNotStarted{absl::StrCat("cannot run ", guard.program, guard.user, ": ",
-                                                 std::strerror(news.number))}});
+      // A search ends with EACCES also if no directory has the program, and one cannot be entered.
+      sink_({key, ProcessNotStarted{absl::StrCat(
+                      "cannot run ", guard.program, guard.user, ": ", std::strerror(news.number),
+                      news.number == EACCES && !absl::StrContains(guard.program, '/')
+                          ? ", or it is in no directory of PATH that the user may enter"
+                          : "")}});
       return;
     case GuardNews::What::kNotUser:
       guard.rank_ended = true;
