@@ -16,7 +16,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/program/log.h"
 #include "base/replace_file.h"
 #include "base/security/certificate.h"
 #include "base/security/credential.h"
@@ -45,6 +47,18 @@ absl::Status Write(const std::filesystem::path& path, const std::string& text) {
   if (ReplaceFile(path, text)) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat(path.string(), " cannot be written: ", std::generic_category().message(errno)));
+}
+
+// Copies lose modes, as by `cp -r`. Whoever could read the keys may have done so; the log says it.
+void CloseToOthers(const std::filesystem::path& dir) {
+  struct stat found {};
+  if (stat(dir.c_str(), &found) != 0 || (found.st_mode & 077) == 0) return;
+  const bool closed = chmod(dir.c_str(), 0700) == 0;
+  if (closed && (found.st_mode & 07) == 0) return;  // a group: Kubernetes opens volumes to one
+  Log(Severity::kWarning, "identity_open_to_others",
+      {{"path", dir.string()},
+       {"mode", absl::StrFormat("%04o", found.st_mode & 07777)},
+       {"closed", closed}});
 }
 
 // The certificates of the text, and nothing else. gRPC stops in silence at the first part that it
@@ -125,6 +139,7 @@ absl::StatusOr<IdentityDir> IdentityDir::Open(const std::filesystem::path& path,
     return absl::PermissionDeniedError(
         absl::StrCat(made.string(), " cannot be made: ", std::generic_category().message(errno)));
   }
+  CloseToOthers(path);  // with all that it holds
   IdentityDir dir(path, options);
   DP_RETURN_IF_ERROR(dir.OpenAuthority(now));
   DP_RETURN_IF_ERROR(dir.Refresh(now));

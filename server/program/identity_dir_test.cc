@@ -90,6 +90,13 @@ TEST_F(IdentityDirTest, TheFirstStartMakesEverythingForItsOwnerOnly) {
   for (const char* name : {".", "server", "admin"}) EXPECT_EQ(ModeOf(name), 0700u) << name;
 }
 
+TEST_F(IdentityDirTest, ACopyThatOthersCanReadIsClosed) {
+  Open();
+  std::filesystem::permissions(path_, std::filesystem::perms::all);
+  Open();
+  EXPECT_EQ(std::filesystem::status(path_).permissions(), std::filesystem::perms::owner_all);
+}
+
 TEST_F(IdentityDirTest, SecretsAreOpenedByTheKeyOfTheFirstStart) {
   const std::string sealed = Open().authority().secrets().Seal("hf_abc", "place");
   EXPECT_EQ(Open().authority().secrets().Open(sealed, "place").value_or(""), "hf_abc");
