@@ -27,8 +27,8 @@ void Refusals::Add(const Caller& caller, Rpc rpc, const absl::Status& why, absl:
        {"reason", refusal.reason}});
 }
 
-Refusals::Key Refusals::KeyOf(const RefusedCall& call) {
-  return {call.caller, call.peer.substr(0, call.peer.rfind(':')), call.rpc, call.reason};
+Refusals::Source Refusals::SourceOf(const RefusedCall& call) {
+  return {call.caller, call.peer.substr(0, call.peer.rfind(':'))};
 }
 
 void Refusals::AddConnection(const std::string& peer, const absl::Status& why, absl::Time at) {
@@ -39,43 +39,45 @@ void Refusals::AddConnection(const std::string& peer, const absl::Status& why, a
 
 bool Refusals::Note(const RefusedCall& refusal) {
   MutexLock lock(mu_);
-  return Keep(refusal) && MayLog(refusal.at);
-}
-
-bool Refusals::Keep(RefusedCall refusal) {
-  const absl::Time at = refusal.at;
-  const auto known = by_key_.find(KeyOf(refusal));
-  if (known == by_key_.end()) {
-    MakeRoom(refusal.caller);
-    ++of_caller_[refusal.caller];
-    latest_.push_back({std::move(refusal), at + kLineAgainAfter});
-    by_key_.emplace(KeyOf(latest_.back().call), std::prev(latest_.end()));
-    return true;
-  }
-  Kept& kept = *known->second;
-  ++kept.call.count;
-  kept.call.at = at;
-  kept.call.peer = std::move(refusal.peer);
-  latest_.splice(latest_.end(), latest_, known->second);
-  if (at < kept.due_again) return false;
-  kept.due_again = at + kLineAgainAfter;
+  Kept& kept = Keep(refusal);
+  if (refusal.at < kept.due_in_log || !MayLog(refusal.at)) return false;
+  kept.due_in_log = refusal.at + kLineAgainAfter;
   return true;
 }
 
-void Refusals::MakeRoom(const std::string& caller) {
-  if (const auto kept = of_caller_.find(caller);
-      kept != of_caller_.end() && kept->second >= kKeptOfCaller) {
+Refusals::Kept& Refusals::Keep(const RefusedCall& refusal) {
+  const Source source = SourceOf(refusal);
+  const Key key{source, refusal.rpc, refusal.reason};
+  const auto known = by_key_.find(key);
+  if (known == by_key_.end()) {
+    MakeRoom(source);
+    ++of_source_[source];
+    latest_.push_back({refusal});
+    by_key_.emplace(key, std::prev(latest_.end()));
+    return latest_.back();
+  }
+  Kept& kept = *known->second;
+  ++kept.call.count;
+  kept.call.at = refusal.at;
+  kept.call.peer = refusal.peer;
+  latest_.splice(latest_.end(), latest_, known->second);
+  return kept;
+}
+
+void Refusals::MakeRoom(const Source& source) {
+  if (const auto kept = of_source_.find(source);
+      kept != of_source_.end() && kept->second >= kKeptOfCaller) {
     Forget(std::find_if(latest_.begin(), latest_.end(),
-                        [&](const Kept& each) { return each.call.caller == caller; }));
+                        [&](const Kept& each) { return SourceOf(each.call) == source; }));
   } else if (latest_.size() >= kKept) {
     Forget(latest_.begin());
   }
 }
 
 void Refusals::Forget(List::iterator kept) {
-  const auto of_caller = of_caller_.find(kept->call.caller);
-  if (--of_caller->second == 0) of_caller_.erase(of_caller);
-  by_key_.erase(KeyOf(kept->call));
+  const auto of_source = of_source_.find(SourceOf(kept->call));
+  if (--of_source->second == 0) of_source_.erase(of_source);
+  by_key_.erase({SourceOf(kept->call), kept->call.rpc, kept->call.reason});
   latest_.erase(kept);
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -53,25 +54,25 @@ class Refusals {
  private:
   struct Kept {
     RefusedCall call;
-    absl::Time due_again;  // in the log
+    absl::Time due_in_log = absl::InfinitePast();
   };
   using List = std::list<Kept>;
-  // Caller, address without port, RPC and reason.
-  using Key = std::tuple<std::string, std::string, std::optional<Rpc>, std::string>;
+  using Source = std::pair<std::string, std::string>;  // the caller, the address without port
+  using Key = std::tuple<Source, std::optional<Rpc>, std::string>;  // and the reason
 
-  static Key KeyOf(const RefusedCall& call);
+  static Source SourceOf(const RefusedCall& call);
   // Returns whether the log is to have a line.
   bool Note(const RefusedCall& refusal) DP_EXCLUDES(mu_);
-  // Adds the refusal to the list. Returns whether it is news for the log.
-  bool Keep(RefusedCall refusal) DP_REQUIRES(mu_);
-  void MakeRoom(const std::string& caller) DP_REQUIRES(mu_);
+  // Adds the refusal to the list.
+  Kept& Keep(const RefusedCall& refusal) DP_REQUIRES(mu_);
+  void MakeRoom(const Source& source) DP_REQUIRES(mu_);
   void Forget(List::iterator kept) DP_REQUIRES(mu_);
   bool MayLog(absl::Time at) DP_REQUIRES(mu_);
 
   mutable Mutex mu_;
   List latest_ DP_GUARDED_BY(mu_);  // oldest first
   absl::flat_hash_map<Key, List::iterator> by_key_ DP_GUARDED_BY(mu_);
-  absl::flat_hash_map<std::string, size_t> of_caller_ DP_GUARDED_BY(mu_);  // how many are kept
+  absl::flat_hash_map<Source, size_t> of_source_ DP_GUARDED_BY(mu_);  // how many are kept
   double lines_left_ DP_GUARDED_BY(mu_) = kLinesAtOnce;
   absl::Time counted_at_ DP_GUARDED_BY(mu_) = absl::UnixEpoch();
 };

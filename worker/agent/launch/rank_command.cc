@@ -18,8 +18,23 @@ namespace {
 // The dp variables that describe the host and not a place in a job.
 constexpr std::string_view kOfTheHost[] = {"DP_CUDA_PLAN_CACHE"};
 
-// Those that ld.so(8) obeys.
-constexpr char kLoaderVariables[] = "LD_";
+// Variables by which libraries of many programs load code: those of ld.so(8), glibc, OpenSSL, the
+// CUDA driver, NCCL and OpenMP. Each stands for all that begin with it.
+constexpr std::string_view kLoaderVariables[] = {"LD_",
+                                                 "GCONV_PATH",
+                                                 "OPENSSL_CONF",
+                                                 "OPENSSL_ENGINES",
+                                                 "OPENSSL_MODULES",
+                                                 "CUDA_INJECTION",
+                                                 "NCCL_NET_PLUGIN",
+                                                 "NCCL_TUNER_PLUGIN",
+                                                 "NCCL_PROFILER_PLUGIN",
+                                                 "OMP_TOOL_LIBRARIES"};
+
+bool LoadsCode(std::string_view name) {
+  return std::any_of(std::begin(kLoaderVariables), std::end(kLoaderVariables),
+                     [name](std::string_view begin) { return name.starts_with(begin); });
+}
 
 bool IsPassedOn(std::string_view name) {
   return !name.starts_with(kReservedVariables) ||
@@ -132,16 +147,15 @@ absl::Status AddSecrets(const v1::AssignedRank& rank, Environment* environment) 
                                                     *missing.begin(), "; submit the job again"));
 }
 
-// The loader's variables make an allowed program run other code.
 absl::Status CheckVariables(const v1::AssignedRank& rank, const RankHost& host) {
   std::set<std::string> names;
   for (const auto& [name, value] : rank.spec().env()) names.insert(name);
   names.insert(rank.spec().secrets().begin(), rank.spec().secrets().end());
-  const auto loaders = names.lower_bound(kLoaderVariables);
-  if (loaders == names.end() || !loaders->starts_with(kLoaderVariables)) return absl::OkStatus();
+  const auto loads = std::find_if(names.begin(), names.end(), LoadsCode);
+  if (loads == names.end()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("job ", rank.job(), ": worker ", host.worker,
-                   " allows only some programs (--allow-program), and variable ", *loaders,
+                   " allows only some programs (--allow-program), and variable ", *loads,
                    " can make them run others; remove it from the job, or choose another worker"));
 }
 

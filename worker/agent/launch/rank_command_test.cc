@@ -145,6 +145,9 @@ TEST_F(RankSandboxTest, NoVariableMakesAnAllowedProgramLoadOtherCode) {
   rank_.mutable_spec()->clear_env();
   rank_.mutable_spec()->add_secrets("LD_AUDIT");
   EXPECT_THAT(Refusal(), testing::HasSubstr("variable LD_AUDIT"));
+  rank_.mutable_spec()->clear_secrets();
+  (*rank_.mutable_spec()->mutable_env())["OPENSSL_CONF"] = "/home/ann/openssl.cnf";
+  EXPECT_THAT(Refusal(), testing::HasSubstr("variable OPENSSL_CONF"));
 }
 
 class RankSecretsTest : public RankCommandTest {

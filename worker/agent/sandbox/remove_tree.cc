@@ -61,10 +61,11 @@ class Removal {
  private:
   template <typename Do>
   absl::Status Each(int directory, const Do& each) {
-    const int copy = openat(directory, ".", kDirectory);
-    const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : fdopendir(copy),
-                                                      closedir);
+    FileDescriptor copy(openat(directory, ".", kDirectory));
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(
+        copy.valid() ? fdopendir(copy.get()) : nullptr, closedir);
     if (entries == nullptr) return absl::InternalError(std::strerror(errno));
+    (void)copy.Release();
     while (const dirent* entry = readdir(entries.get())) {
       if (IsDots(entry->d_name)) continue;
       if (!go_on_()) return absl::CancelledError("removal");

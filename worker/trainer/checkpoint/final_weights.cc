@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -50,15 +51,16 @@ ino_t InodeOf(const std::string& path) {
 
 // Gives the file a time that no other file has, and returns it as the file system keeps it. Kernels
 // count the time of files in steps of some milliseconds, so the digits below are random. Renaming
-// does not change the time. Best effort: a time that cannot be set proves less.
-absl::Time StampFile(const std::string& path, absl::Time now) {
+// does not change the time. Best effort: a time that cannot be set proves less. nullopt: not known.
+std::optional<absl::Time> StampFile(const std::string& path, absl::Time now) {
   const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   const auto below = absl::Nanoseconds(static_cast<int64_t>(EntropySeed() % 1'000'000));
   const timespec time = absl::ToTimespec(absl::FromUnixMillis(absl::ToUnixMillis(now)) + below);
   const timespec times[] = {time, time};  // of access and of modification
   if (futimens(file.get(), times) == 0) (void)fsync(file.get());
   struct stat info {};
-  return fstat(file.get(), &info) == 0 ? absl::TimeFromTimespec(info.st_mtim) : absl::Time();
+  if (fstat(file.get(), &info) != 0) return std::nullopt;
+  return absl::TimeFromTimespec(info.st_mtim);
 }
 
 // Moves a file to its place, and can undo that.
@@ -115,7 +117,9 @@ absl::Status PublishWeights(const WeightsPlace& place, const RankModel& model,
   request.mutable_weights()->set_path(path);
   request.mutable_weights()->set_sha256(Sha256Hex(encoded));
   request.mutable_weights()->set_bytes(static_cast<int64_t>(encoded.size()));
-  *request.mutable_weights()->mutable_modified_at() = ToProto(StampFile(temporary, clock.Now()));
+  if (const auto modified_at = StampFile(temporary, clock.Now())) {
+    *request.mutable_weights()->mutable_modified_at() = ToProto(*modified_at);
+  }
   const auto put_on_record = [&] {
     return client::RetryLoop(
                client::RetryPolicy({.deadline = kRegisterWeightsWithin}, EntropySeed()), clock,

@@ -70,10 +70,11 @@ class Directory {
 
   // The names in it, in order.
   absl::StatusOr<std::vector<std::string>> List() const {
-    const int copy = openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : fdopendir(copy),
-                                                      closedir);
+    FileDescriptor copy(openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(
+        copy.valid() ? fdopendir(copy.get()) : nullptr, closedir);
     if (entries == nullptr) return FileError(SystemError(), "list", path_);
+    (void)copy.Release();
     std::vector<std::string> names;
     errno = 0;
     while (const dirent* entry = readdir(entries.get())) {
