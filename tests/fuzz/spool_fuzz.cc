@@ -150,7 +150,7 @@ void CheckShift(absl::string_view input) {
   Files().Write(SpoolFile::kShiftSuffix, note);
   Files().Write("", input);
   SpoolFile file(Files().stream(), /*left_over=*/true);
-  const std::string sent = Sent(file, 64);
+  const std::string sent = Sent(file, input.size() + 1);  // room for any line
   uint64_t shift = 0;
   const bool ends = absl::SimpleAtoi(note, &shift) && shift <= SpoolFile::kStreamBytesMax + 1 &&
                     shift + input.size() > SpoolFile::kStreamBytesMax;

@@ -87,7 +87,7 @@ TEST(WorkersOfFilesTest, ANamedWorkerReplacesAllOthers) {
   EXPECT_THAT(WorkersOfFiles(ATraining(), {"h3"}, Workers(kBoth), "w2").value(), ElementsAre("w2"));
   EXPECT_EQ(WhyNot(ATraining(), {}, kBoth, "w3"), "no worker has the name 'w3'");
   EXPECT_EQ(WhyNot(ATraining(), {}, R"(workers { name: "w3" state: WORKER_STATE_LEAVING })", "w3"),
-            "worker w3 is shutting down");
+            "worker w3 is shutting down; give --files-on a worker that is READY, or wait");
 }
 
 TEST(RemovalSpecTest, TheJobRunsTheTrainerOfThatWorkerAndIsNotRestarted) {
