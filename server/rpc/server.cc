@@ -54,7 +54,7 @@ constexpr int kReadBytes = 8 << 10;
 // gRPC serves all connections by half as many threads as there are processors, at least two. A
 // connection from which bytes come faster than they are handled keeps one of them. These further
 // threads serve the others meanwhile; each costs a few pages of memory.
-constexpr int kPollers = 2;
+constexpr int kPollers = 4;
 
 // A client that sends pings faster than it may is disconnected after so many.
 constexpr int kPingStrikes = 2;
