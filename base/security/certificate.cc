@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "base/check.h"
@@ -54,6 +56,15 @@ std::string CommonNameOf(X509* certificate) {
   return converted;
 }
 
+// Nothing if OpenSSL cannot write the key. It reads some whose number is too long for their curve.
+std::optional<std::string> Pkcs8Of(EVP_PKEY* key) {
+  const BioPtr bio = Writing();
+  const bool written =
+      PEM_write_bio_PKCS8PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr) == 1;
+  ERR_clear_error();
+  return written ? std::optional(Written(bio)) : std::nullopt;
+}
+
 }  // namespace
 
 KeyPair::KeyPair(EVP_PKEY* key) : key_(key, EVP_PKEY_free) {}
@@ -67,14 +78,15 @@ KeyPair KeyPair::Make() {
 absl::StatusOr<KeyPair> KeyPair::FromPem(const std::string& pem) {
   EVP_PKEY* const key = PEM_read_bio_PrivateKey(Reading(pem).get(), nullptr, NoPassword, nullptr);
   if (key == nullptr) return InvalidBecause("no private key in PEM");
-  return KeyPair(key);
+  KeyPair pair(key);
+  if (!Pkcs8Of(key).has_value()) return InvalidBecause("a damaged private key");
+  return pair;
 }
 
 std::string KeyPair::ToPem() const {
-  const BioPtr bio = Writing();
-  DP_CHECK(PEM_write_bio_PKCS8PrivateKey(bio.get(), get(), nullptr, nullptr, 0, nullptr, nullptr) ==
-           1);
-  return Written(bio);
+  std::optional<std::string> pem = Pkcs8Of(get());
+  DP_CHECK(pem.has_value());
+  return *std::move(pem);
 }
 
 bool KeyPair::IsWhole() const {

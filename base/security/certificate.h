@@ -19,7 +19,7 @@ namespace dp::security {
 class KeyPair {
  public:
   static KeyPair Make();
-  // Errors: InvalidArgument it is no private key in PEM, or an encrypted one.
+  // Errors: InvalidArgument it is no private key in PEM, an encrypted one or a damaged one.
   static absl::StatusOr<KeyPair> FromPem(const std::string& pem);
 
   // The private key, not encrypted: keep it in files of mode 0600.

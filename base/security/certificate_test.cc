@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "base/security/testing/foreign_certificate.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -122,6 +124,21 @@ TEST_F(CertificateTest, ACertificateThatOnlyNamesTheAuthorityIsNotSignedByIt) {
   const Certificate forged = With("");
   ASSERT_GT(X509_sign(forged.get(), KeyPair::Make().get(), EVP_sha256()), 0);
   EXPECT_FALSE(forged.IsSignedBy(authority_.certificate()));
+}
+
+// OpenSSL reads such a key, and cannot write it.
+TEST_F(CertificateTest, AKeyWhoseNumberIsTooLongForItsCurveIsDamaged) {
+  const std::string pem = key_.ToPem();
+  const size_t begin = pem.find('\n') + 1;
+  std::string der;
+  ASSERT_TRUE(absl::Base64Unescape(pem.substr(begin, pem.find("-----END") - begin), &der));
+  const size_t number = der.find(std::string("\x02\x01\x01\x04\x20", 5));
+  ASSERT_NE(number, std::string::npos);
+  der[number + 4] = '\x66';
+  const auto read = KeyPair::FromPem(absl::StrCat(
+      "-----BEGIN PRIVATE KEY-----\n", absl::Base64Escape(der), "\n-----END PRIVATE KEY-----\n"));
+  EXPECT_THAT(read.status().message(), HasSubstr("a damaged private key"));
+  EXPECT_EQ(ERR_peek_error(), 0u);
 }
 
 }  // namespace

@@ -5,11 +5,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/file_descriptor.h"
@@ -71,13 +73,14 @@ void AppendChildrenOf(pid_t pid, std::vector<pid_t>* children) {
 
 // A command's name may hold anything, even spaces and brackets; the last bracket ends it.
 std::optional<ProcessStat> ParseProcessStat(const char* text) {
-  const char* after_name = std::strrchr(text, ')');
-  char state = 0;
-  int parent = 0;
-  if (after_name == nullptr || std::sscanf(after_name + 1, " %c %d", &state, &parent) != 2) {
-    return std::nullopt;
-  }
-  return ProcessStat{parent, state == 'Z' || state == 'X'};
+  const char* const name_end = std::strrchr(text, ')');
+  if (name_end == nullptr) return std::nullopt;
+  const std::string_view rest(name_end);  // such as ") S 77 123"
+  if (rest.size() < 5 || rest[1] != ' ' || rest[3] != ' ') return std::nullopt;
+  int parent = -1;
+  const auto end = std::from_chars(rest.data() + 4, rest.data() + rest.size(), parent);
+  if (end.ec != std::errc() || parent < 0) return std::nullopt;
+  return ProcessStat{parent, rest[2] == 'Z' || rest[2] == 'X'};
 }
 
 std::optional<std::vector<pid_t>> QuickTree(std::vector<pid_t> roots) {

@@ -80,7 +80,8 @@ TEST_F(ProcessTreeTest, AStatThatWasCutIsNone) {
   EXPECT_EQ(ParseProcessStat("7 (a) Z 12"), (ProcessStat{.parent = 12, .zombie = true}));
   EXPECT_EQ(ParseProcessStat("7 (a) S 12) Z 1 (b) X 3"),
             (ProcessStat{.parent = 3, .zombie = true}));
-  for (const char* cut : {"", "7", "7 (a", "7 (a)", "7 (a) S", "7 (a) S x"}) {
+  for (const char* cut :
+       {"", "7", "7 (a", "7 (a)", "7 (a) S", "7 (a) S x", "7 (a) S -007", "7 (a) S 4294967373"}) {
     EXPECT_EQ(ParseProcessStat(cut), std::nullopt) << cut;
   }
 }
