@@ -8,6 +8,7 @@ import unittest
 
 from kit import pytorch
 from kit.cluster import Cluster, alive, eventually, free_ports
+from kit.hosts import take_own_loopback
 from kit.pytorch import PYTHON, WITHIN_S
 from kit.rank_lines import lines_of
 from kit.terminal import Terminal
@@ -22,6 +23,12 @@ TOP = pathlib.Path(__file__).parent.parent.parent
 def training():
     """The training program; run by end_at_once.py if this PyTorch may abort it at its end."""
     return [PROGRAMS / name for name in ("end_at_once.py", "ddp.py")[int(pytorch.version().startswith("1.")):]]
+
+
+def setUpModule():
+    # A client of another test whose coordinator has left may call a port that is torch's now, and
+    # torch's RPC aborts on bytes of TLS.
+    take_own_loopback()
 
 
 @unittest.skipIf(pytorch.why_not(), pytorch.why_not())
