@@ -25,8 +25,8 @@ class StrangerBytes {
     // enough for thousands of hosts that join behind one address.
     double at_once = 21 << 20;
     // A host owes no longer than this, whatever it has sent. Others behind its address then get
-    // through before they give up, which clients do after 10 s.
-    absl::Duration owes_max = absl::Seconds(5);
+    // through before they give up, which clients do after 10 s, and daemons keep their leases.
+    absl::Duration owes_max = absl::Seconds(2);
     // Remembered hosts, each about 100 bytes. Further ones share one rate.
     size_t hosts = 65'536;
   };

@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <optional>
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -13,46 +13,36 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "base/file_descriptor.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/program/descriptor_limit.h"
 
 namespace dp::server {
 namespace {
 
 // No bound of its own: from here on the kernel finds the window that suits the network.
 constexpr int kWindowOfTheKernel = 1 << 30;
-// Counts for a connection that gRPC closed before its last bytes were counted.
-constexpr uint64_t kUnseenBytes = StrangerConnections::kWindowBytes;
 // As in the kernel's list of TCP states.
-constexpr unsigned kTcpClose = 7;
-
-// 0: the number is that of no socket any more.
-uint64_t CookieOf(int socket) {
-  uint64_t cookie = 0;
-  socklen_t size = sizeof(cookie);
-  return getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 ? cookie : 0;
-}
+constexpr unsigned kTcpEstablished = 1;
 
 struct Received {
   uint64_t bytes = 0;
   bool ended = false;
 };
 
-// nullopt: gRPC has closed it.
-std::optional<Received> ReceivedOn(int socket, uint64_t cookie) {
+Received ReceivedOn(const FileDescriptor& socket) {
   tcp_info info{};
   socklen_t size = sizeof(info);
-  const bool read = getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
-  if (!read || CookieOf(socket) != cookie) return std::nullopt;
-  return Received{info.tcpi_bytes_received, info.tcpi_state == kTcpClose};
+  if (getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {.ended = true};
+  return {info.tcpi_bytes_received, info.tcpi_state != kTcpEstablished};
 }
 
-// Another descriptor of the socket, which nobody closes meanwhile; invalid: it has ended. Looks
-// before, too: closing a copy of what is a file by now would drop this process's locks on it, and
-// the journal has some.
-FileDescriptor Hold(int socket, uint64_t cookie) {
-  if (CookieOf(socket) != cookie) return FileDescriptor();
-  FileDescriptor held(fcntl(socket, F_DUPFD_CLOEXEC, 0));
-  return held.valid() && CookieOf(held.get()) == cookie ? std::move(held) : FileDescriptor();
+// Makes gRPC's close send a reset. After a mere end, a client that sends into a closed window would
+// notice only a minute later.
+void ShutDown(const FileDescriptor& socket) {
+  const linger reset{.l_onoff = 1, .l_linger = 0};
+  (void)setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  (void)shutdown(socket.get(), SHUT_RDWR);
 }
 
 void SetWindow(int socket, int bytes) {
@@ -71,18 +61,16 @@ std::string EndOf(absl::string_view peer) {
 
 }  // namespace
 
-void StrangerConnections::Add(int socket, const std::string& host, const std::string& end) {
+bool StrangerConnections::Add(int socket, const std::string& host, const std::string& end) {
+  FileDescriptor held(fcntl(socket, F_DUPFD_CLOEXEC, 0));
+  if (!held.valid() || IsReservedDescriptor(held.get())) return false;
   SetWindow(socket, kWindowBytes);
-  const uint64_t cookie = CookieOf(socket);
   MutexLock lock(mu_);
-  if (const auto earlier = strangers_.find(socket); earlier != strangers_.end()) {
-    bytes_.Add(earlier->second.host, kUnseenBytes, looked_at_);
-    Forget(earlier);
-  }
-  strangers_.emplace(socket, Stranger{cookie, host, end});
+  DP_CHECK(strangers_.try_emplace(socket, Stranger{std::move(held), host, end}).second);
   by_end_[end] = socket;
   count_.store(strangers_.size(), std::memory_order_relaxed);
   at_rest_ = false;
+  return true;
 }
 
 void StrangerConnections::Proven(absl::string_view peer) {
@@ -91,33 +79,22 @@ void StrangerConnections::Proven(absl::string_view peer) {
   MutexLock lock(mu_);
   const auto known = by_end_.find(end);
   if (known == by_end_.end()) return;
-  const int socket = known->second;
-  const Stranger stranger = Forget(strangers_.find(socket));
+  const Stranger stranger = Forget(strangers_.find(known->second));
   bytes_.GiveBack(stranger.host, stranger.bytes, looked_at_);
-  const FileDescriptor held = Hold(socket, stranger.cookie);
-  if (held.valid()) SetWindow(held.get(), kWindowOfTheKernel);
+  SetWindow(stranger.held.get(), kWindowOfTheKernel);
 }
 
 void StrangerConnections::Look(absl::Time now) {
-  std::vector<Stranger> shut_down;
+  std::vector<Stranger> refused;
   {
     MutexLock lock(mu_);
+    const absl::Time began = Clock::Steady().Now();
     looked_at_ = now;
     at_rest_ = true;
-    for (auto it = strangers_.begin(); it != strangers_.end();) {
-      const auto each = it++;
-      auto& [socket, stranger] = *each;
-      if (!Count(socket, stranger, now)) {
-        Forget(each);
-        continue;
-      }
-      if (stranger.bytes <= kSparedBytes || bytes_.owes_until(stranger.host) <= now) continue;
-      const FileDescriptor held = Hold(socket, stranger.cookie);
-      if (held.valid()) (void)shutdown(held.get(), SHUT_RDWR);
-      shut_down.push_back(Forget(each));
-    }
+    for (auto it = strangers_.begin(); it != strangers_.end();) Count(it++, now, refused);
+    look_every_ = std::max(kLookEvery, 10 * (Clock::Steady().Now() - began));
   }
-  for (const Stranger& stranger : shut_down) Refuse(stranger);
+  Refuse(refused);
 }
 
 std::vector<int> StrangerConnections::TakeResting() {
@@ -136,11 +113,14 @@ void StrangerConnections::Wake() {
 
 void StrangerConnections::Ended(int socket, absl::Time now) {
   if (size() == 0) return;
-  MutexLock lock(mu_);
-  const auto known = strangers_.find(socket);
-  if (known == strangers_.end()) return;
-  (void)Count(socket, known->second, now);
-  Forget(known);
+  std::vector<Stranger> refused;
+  {
+    MutexLock lock(mu_);
+    const auto known = strangers_.find(socket);
+    if (known == strangers_.end()) return;
+    if (Count(known, now, refused)) Forget(known);
+  }
+  Refuse(refused);
 }
 
 StrangerConnections::Stranger StrangerConnections::Forget(Strangers::iterator stranger) {
@@ -152,23 +132,27 @@ StrangerConnections::Stranger StrangerConnections::Forget(Strangers::iterator st
   return forgotten;
 }
 
-bool StrangerConnections::Count(int socket, Stranger& stranger, absl::Time now) {
-  const std::optional<Received> received = ReceivedOn(socket, stranger.cookie);
-  if (!received.has_value()) {
-    bytes_.Add(stranger.host, kUnseenBytes, now);
-    return false;
+bool StrangerConnections::Count(Strangers::iterator each, absl::Time now,
+                                std::vector<Stranger>& refused) {
+  Stranger& stranger = each->second;
+  const Received received = ReceivedOn(stranger.held);
+  if (received.bytes > stranger.bytes) {
+    at_rest_ = false;
+    bytes_.Add(stranger.host, received.bytes - stranger.bytes, now);
+    stranger.bytes = received.bytes;
   }
-  if (received->bytes == stranger.bytes) return !received->ended;
-  at_rest_ = false;
-  bytes_.Add(stranger.host, received->bytes - stranger.bytes, now);
-  stranger.bytes = received->bytes;
-  return !received->ended;
+  const bool too_much = stranger.bytes > kSparedBytes && bytes_.owes_until(stranger.host) > now;
+  if (!too_much && !received.ended) return true;
+  if (!received.ended) ShutDown(stranger.held);
+  Stranger forgotten = Forget(each);
+  if (too_much) refused.push_back(std::move(forgotten));
+  return false;
 }
 
 absl::Time StrangerConnections::next_look() const {
   MutexLock lock(mu_);
   if (strangers_.empty()) return absl::InfiniteFuture();
-  return looked_at_ + (at_rest_ ? kLookAtRestEvery : kLookEvery);
+  return looked_at_ + (at_rest_ ? kLookAtRestEvery : look_every_);
 }
 
 bool StrangerConnections::Owes(absl::string_view host, absl::Time now) const {
@@ -176,13 +160,15 @@ bool StrangerConnections::Owes(absl::string_view host, absl::Time now) const {
   return bytes_.owes_until(host) > now;
 }
 
-void StrangerConnections::Refuse(const Stranger& stranger) {
-  refusals_.AddConnection(
-      stranger.end,
-      absl::ResourceExhaustedError(
-          absl::StrCat(stranger.host,
-                       " sends too much without proving who calls; its connections are shut down")),
-      absl::Now());
+void StrangerConnections::Refuse(const std::vector<Stranger>& strangers) {
+  for (const Stranger& stranger : strangers) {
+    refusals_.AddConnection(
+        stranger.end,
+        absl::ResourceExhaustedError(absl::StrCat(
+            stranger.host,
+            " sends too much without proving who calls; its connections are not served")),
+        absl::Now());
+  }
 }
 
 }  // namespace dp::server

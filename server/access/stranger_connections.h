@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "server/access/refusals.h"
 #include "server/access/stranger_bytes.h"
@@ -18,8 +19,9 @@ namespace dp::server {
 // connects, so the kernel bounds what they send: little at once, and a StrangerBytes of each host
 // in all. A connection of a host that owes is shut down.
 //
-// gRPC owns the sockets, and closes them when it likes. The kernel's cookie of a socket tells it
-// from a later one of the same number. Thread-safe.
+// gRPC owns the sockets, and closes them when it likes. A second descriptor of each keeps what the
+// kernel has counted until this class has seen the end. Until then gRPC's poller, too, may be woken
+// for a socket that it has closed; with the pollers of 1.51 that does nothing. Thread-safe.
 class StrangerConnections {
  public:
   // How much may be on its way to gRPC. A handshake with a certificate and a first call have less.
@@ -27,16 +29,19 @@ class StrangerConnections {
   // A connection that has sent no more is not shut down: it may be that of somebody else behind the
   // same address.
   static constexpr uint64_t kSparedBytes = 16 << 10;
-  // How often Look is due while strangers send. Otherwise Wake tells of the next byte, and a look
-  // now and then forgets connections that gRPC has closed.
-  static constexpr absl::Duration kLookEvery = absl::Milliseconds(50);
+  // How often Look is due while strangers send; less often if it takes more than a tenth of that.
+  // Otherwise Wake tells of the next byte, and a look now and then forgets connections that gRPC
+  // has closed.
+  static constexpr absl::Duration kLookEvery = absl::Milliseconds(10);
   static constexpr absl::Duration kLookAtRestEvery = absl::Minutes(1);
 
   StrangerConnections(const StrangerBytes::Limits& limits, Refusals& refusals)
       : refusals_(refusals), bytes_(limits) {}
 
-  // `end` is the other end of the connected socket, as SocketEnd writes it.
-  void Add(int socket, const std::string& host, const std::string& end) DP_EXCLUDES(mu_);
+  // `end` is the other end of the connected socket, as SocketEnd writes it. Returns false
+  // without a free descriptor; the caller then closes the connection.
+  [[nodiscard]] bool Add(int socket, const std::string& host, const std::string& end)
+      DP_EXCLUDES(mu_);
   // A call from the address, as gRPC writes it, has proven who calls. Costs nothing while there are
   // no strangers.
   void Proven(absl::string_view peer) DP_EXCLUDES(mu_);
@@ -47,8 +52,8 @@ class StrangerConnections {
   std::vector<int> TakeResting() DP_EXCLUDES(mu_);
   // A stranger sends again, or may have done so unseen.
   void Wake() DP_EXCLUDES(mu_);
-  // The other side has ended the connection, if it still is one of a stranger. Counts what it has
-  // sent at last.
+  // The other side, or gRPC, has ended the connection, if it still is one of a stranger. Counts
+  // what it has sent at last.
   void Ended(int socket, absl::Time now) DP_EXCLUDES(mu_);
   // When to look again; infinite: there is none to look at.
   absl::Time next_look() const DP_EXCLUDES(mu_);
@@ -59,23 +64,26 @@ class StrangerConnections {
 
  private:
   struct Stranger {
-    uint64_t cookie = 0;
+    FileDescriptor held;  // of the same socket
     std::string host, end;
     uint64_t bytes = 0;  // that count for the host
   };
   using Strangers = absl::flat_hash_map<int, Stranger>;
 
   Stranger Forget(Strangers::iterator stranger) DP_REQUIRES(mu_);
-  // Returns false once the connection has ended.
-  bool Count(int socket, Stranger& stranger, absl::Time now) DP_REQUIRES(mu_);
-  void Refuse(const Stranger& stranger);
+  // Counts what was sent on the connection. Forgets one that has ended, and one that it shuts down
+  // because its host owes; returns false then. Adds to `refused` those that sent too much.
+  bool Count(Strangers::iterator each, absl::Time now, std::vector<Stranger>& refused)
+      DP_REQUIRES(mu_);
+  void Refuse(const std::vector<Stranger>& strangers);
 
   Refusals& refusals_;
   mutable Mutex mu_;
-  Strangers strangers_ DP_GUARDED_BY(mu_);  // by the numbers of their sockets
+  Strangers strangers_ DP_GUARDED_BY(mu_);  // by the numbers that gRPC has
   absl::flat_hash_map<std::string, int> by_end_ DP_GUARDED_BY(mu_);
   StrangerBytes bytes_ DP_GUARDED_BY(mu_);
   absl::Time looked_at_ DP_GUARDED_BY(mu_) = absl::InfinitePast();
+  absl::Duration look_every_ DP_GUARDED_BY(mu_) = kLookEvery;
   bool at_rest_ DP_GUARDED_BY(mu_) = false;     // at the last look nobody had sent anything
   bool rest_taken_ DP_GUARDED_BY(mu_) = false;  // by TakeResting
   std::atomic<size_t> count_ = 0;               // of strangers_

@@ -37,6 +37,11 @@ constexpr uint32_t kEnds = EPOLLRDHUP | EPOLLET;
 
 absl::Time Now() { return Clock::Steady().Now(); }
 
+absl::Status NoDescriptors() {
+  return absl::ResourceExhaustedError(
+      "the process has no descriptors for more connections; raise its limit on open files");
+}
+
 // For epoll_wait. Rounded up: what is due has come by then.
 int MillisecondsUntil(absl::Time at, absl::Time now) {
   if (at == absl::InfiniteFuture()) return -1;
@@ -141,6 +146,7 @@ void ConnectionListener::Add(Client client) {
   if (!FindDescriptor(socket)) return;
   const int fd = socket.get();
   open_.Remove(fd);  // gRPC has closed the one that had this number
+  strangers_.Ended(fd, Now());
   if (!HasRoom(host)) return;
   if (of_host_[host] >= limits_.silent_of_host) CloseOldestOf(host);
   if (silent_.size() >= limits_.silent) CloseOldestOf("");
@@ -151,8 +157,7 @@ void ConnectionListener::Add(Client client) {
 
 bool ConnectionListener::FindDescriptor(FileDescriptor& socket) {
   if (!IsReservedDescriptor(socket.get())) return true;
-  Refused(absl::ResourceExhaustedError(
-      "the process has no descriptors for more connections; raise its limit on open files"));
+  Refused(NoDescriptors());
   if (silent_.empty()) return false;
   CloseOldestOf("");
   socket = FileDescriptor(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));  // the lowest that is free
@@ -229,15 +234,26 @@ void ConnectionListener::Heard(int fd, uint32_t events) {
 
 void ConnectionListener::PassOn(int fd, Acceptor& acceptor) {
   const auto waiting = waiting_.find(fd);
-  if (!HasRoom(waiting->second.host)) return void(waiting_.erase(waiting));
-  open_.Add(waiting->second.host, fd);
-  if (&acceptor == acceptors_.tls) strangers_.Add(fd, waiting->second.host, waiting->second.end);
+  const std::string& host = waiting->second.host;
+  if (!HasRoom(host) || (&acceptor == acceptors_.tls && !AddStranger(waiting->second))) {
+    return void(waiting_.erase(waiting));
+  }
+  open_.Add(host, fd);
   WatchForEnd(fd);  // anew, since it may have ended while it waited
   Acceptor::NewConnectionParameters connection;
   connection.listener_fd = listener_.get();
   connection.fd = waiting->second.socket.Release();
   waiting_.erase(waiting);
   acceptor.HandleNewConnection(&connection);
+}
+
+bool ConnectionListener::AddStranger(const Client& client) {
+  const int fd = client.socket.get();
+  if (strangers_.Add(fd, client.host, client.end)) return true;
+  Refused(NoDescriptors());
+  if (silent_.empty()) return false;
+  CloseOldestOf("");
+  return strangers_.Add(fd, client.host, client.end);
 }
 
 void ConnectionListener::BeginHandshakes(absl::Time now) {

@@ -82,6 +82,9 @@ class ConnectionListener {
   // Passes on a connection that has spoken, or closes one that has ended.
   void Heard(int fd, uint32_t events);
   void PassOn(int fd, Acceptor& acceptor);
+  // Returns false, and logs it, if there is no second descriptor for the connection. Closes a
+  // silent one for it.
+  bool AddStranger(const Client& client);
   // From now on its events only say that the other side, or both sides, have ended it.
   void WatchForEnd(int fd);
   // Watches one that gRPC may have closed meanwhile. Returns whether it is still open.
