@@ -12,7 +12,7 @@ absl::Duration CallRates::Take(absl::string_view caller, double per_second, absl
   ForgetRested(now);
   absl::Time& full_at = FullAt(caller, now);
   const absl::Time after = std::max(full_at, now) + absl::Seconds(1 / per_second);
-  if (after - now > kSavedUp) return after - now - kSavedUp;
+  if (after - now > saved_up_) return after - now - saved_up_;
   full_at = after;
   return absl::ZeroDuration();
 }
@@ -25,10 +25,10 @@ absl::Time& CallRates::FullAt(absl::string_view caller, absl::Time now) {
   return recent_.emplace(caller, full_at).first->second;
 }
 
-// Whoever has made no call for kSavedUp has saved up all it can.
+// Whoever has made no call for saved_up_ has saved up all it can.
 void CallRates::ForgetRested(absl::Time now) {
-  if (now - renewed_at_ < kSavedUp) return;
-  const bool all_rested = now - renewed_at_ >= 2 * kSavedUp;
+  if (now - renewed_at_ < saved_up_) return;
+  const bool all_rested = now - renewed_at_ >= 2 * saved_up_;
   earlier_ = all_rested ? Callers() : std::move(recent_);
   recent_ = Callers();
   renewed_at_ = now;

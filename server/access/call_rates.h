@@ -9,19 +9,21 @@
 
 namespace dp::server {
 
-// How fast each caller may make calls. A caller that rests saves up kSavedUp's worth of calls, and
-// may make them at once. Callers do not slow each other down.
+// How fast each caller may make calls. A caller that rests saves up `saved_up`'s worth of calls,
+// and may make them at once. Callers do not slow each other down.
 //
 // A caller that has saved up all it can need not be remembered, so only callers of the last moments
 // are. Pure: time is an argument, and never goes back. Not thread-safe.
 class CallRates {
  public:
-  // Long enough for what a caller does when it starts, such as the reports of a thousand ranks.
+  // The default; long enough for what a caller does when it starts, such as the reports of a
+  // thousand ranks.
   static constexpr absl::Duration kSavedUp = absl::Seconds(10);
   // More than a large cluster has ranks and workers; each takes about 100 bytes.
   static constexpr size_t kCallersMax = 65'536;
 
-  explicit CallRates(size_t callers_max = kCallersMax) : callers_max_(callers_max) {}
+  explicit CallRates(size_t callers_max = kCallersMax, absl::Duration saved_up = kSavedUp)
+      : callers_max_(callers_max), saved_up_(saved_up) {}
 
   // Counts a call, and returns zero; or returns how long the caller must wait for its next call,
   // and counts nothing. Callers beyond the bound share one rate. Precondition: per_second > 0, and
@@ -39,6 +41,7 @@ class CallRates {
   void ForgetRested(absl::Time now);
 
   const size_t callers_max_;
+  const absl::Duration saved_up_;
   Callers recent_;
   Callers earlier_;  // have made no call since renewed_at_
   absl::Time renewed_at_ = absl::InfinitePast();

@@ -56,6 +56,16 @@ TEST_F(CallRatesTest, RestSavesUpNoMoreThanTenSeconds) {
   EXPECT_EQ(Flood("ann", 1'000), kAtOnce);
 }
 
+TEST_F(CallRatesTest, LessMayBeSavedUp) {
+  CallRates brief(/*callers_max=*/3, /*saved_up=*/absl::Seconds(1));
+  for (const int hours : {0, 1}) {
+    Pass(absl::Hours(hours));
+    int taken = 0;
+    while (brief.Take("ann", kPerSecond, now_) == absl::ZeroDuration()) ++taken;
+    EXPECT_EQ(taken, kPerSecond);
+  }
+}
+
 TEST_F(CallRatesTest, AShortRestSavesUpNoMoreEither) {
   May("ann");
   Pass(absl::Seconds(5));

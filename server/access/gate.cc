@@ -2,9 +2,11 @@
 
 #include <grpc/grpc_security_constants.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "base/name.h"
 #include "base/security/certificate.h"
@@ -66,19 +68,51 @@ std::string HostOf(const Caller& caller) { return caller.peer.substr(0, caller.p
 // each begins with what it is. Operations of ranks on their stores are calls of their daemon. They
 // cannot cost it the lease, because its heartbeats count apart. A token of an earlier generation is
 // known too, but counts no more.
-std::string CountedAs(const Caller& caller, Rpc rpc) {
+std::string CountedAs(const Caller& caller, bool heartbeat) {
   if (caller.is_person()) return absl::StrCat("person ", caller.identity.name);
   if (caller.kind == Caller::Kind::kRank) {
     return absl::StrCat(ToString(caller), " in generation ", caller.rank.rank.generation.value(),
                         " from ", absl::ToUnixNanos(caller.rank.job_submitted_at));
   }
-  return absl::StrCat(rpc == Rpc::kWorkersHeartbeat ? "heartbeats of " : "", ToString(caller));
+  return absl::StrCat(heartbeat ? "heartbeats of " : "", ToString(caller));
 }
 
 double PerSecond(const CallLimits& limits, const Caller& caller, bool known) {
   if (!known) return limits.of_strangers();
   const bool worker = caller.kind == Caller::Kind::kCertificate && !caller.is_person();
   return worker ? limits.of_worker() : limits.of_caller;
+}
+
+std::optional<absl::string_view> TokenOf(const grpc::CallbackServerContext& context) {
+  const auto token = context.client_metadata().find(security::kTokenMetadata);
+  if (token == context.client_metadata().end()) return std::nullopt;
+  return absl::string_view(token->second.data(), token->second.size());
+}
+
+// The RPC of dp whose path is in the headers; nullopt: it is of another service, or none.
+std::optional<Rpc> RpcAt(absl::string_view path) {
+  static const auto& rpcs = *[] {
+    auto* const by_path = new absl::flat_hash_map<std::string, Rpc>;
+    for (size_t i = 0; i < kRpcNames.size(); ++i) {
+      const std::string name = absl::StrReplaceAll(kRpcNames[i], {{".", "/"}});
+      by_path->emplace(absl::StrCat("/dp.v1.", name), static_cast<Rpc>(i));
+    }
+    return by_path;
+  }();
+  const auto found = rpcs.find(path);
+  return found == rpcs.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Programs of dp retry what is Unavailable.
+absl::Status TooManyHeaders(absl::string_view who_makes, double per_second) {
+  return absl::UnavailableError(
+      absl::StrCat(who_makes, " more than ", per_second, " calls a second; try again later"));
+}
+
+// The thief of a certificate must not use up the rate of the person who has a new one.
+bool IsKnown(const absl::Status& identified, const Caller& caller) {
+  return identified.ok() && caller.kind != Caller::Kind::kStranger &&
+         (caller.revoked == nullptr || !*caller.revoked);
 }
 
 }  // namespace
@@ -92,23 +126,69 @@ Gate::Gate(Driver& driver, Options options)
 
 Admission Gate::Admit(grpc::CallbackServerContext& context, Rpc rpc, AccessObject object) {
   Caller caller{.peer = context.peer()};
-  absl::Status identified = Identify(context, caller);
-  // The thief of a certificate must not use up the rate of the person who has a new one.
-  const bool counts = identified.ok() && (caller.revoked == nullptr || !*caller.revoked);
-  if (absl::Status counted = Count(context, rpc, caller, counts); !counted.ok()) {
+  absl::Status identified = Identify(*context.auth_context(), TokenOf(context), caller);
+  const bool known = IsKnown(identified, caller);
+  if (absl::Status counted = Count(context, rpc, caller, known); !counted.ok()) {
     identified = std::move(counted);
   }
   return {driver_, refusals_, rpc, std::move(caller), std::move(object), std::move(identified)};
 }
 
+absl::Status Gate::CheckHeaders(const grpc::AuthContext& connection, absl::string_view path,
+                                std::optional<absl::string_view> token) {
+  Caller caller;
+  absl::Status identified = Identify(connection, token, caller);
+  // A wrong token makes no stranger of somebody known.
+  if (!identified.ok() && token.has_value()) {
+    identified = Identify(connection, std::nullopt, caller);
+  }
+  const bool known = IsKnown(identified, caller);
+  const std::optional<Rpc> rpc = RpcAt(path);
+  const absl::Status status = known ? CheckHeadersOf(caller, rpc == Rpc::kWorkersHeartbeat)
+                                    : CheckHeadersOfStranger(connection);
+  if (!status.ok() && rpc.has_value() && MayNoteHeaders()) {
+    refusals_.Add(known ? caller : Caller(), *rpc, status, absl::Now());
+  }
+  return status;
+}
+
+absl::Status Gate::CheckHeadersOf(const Caller& caller, bool heartbeat) {
+  const double per_second = std::max(options_.calls.headers_of_caller,
+                                     2 * PerSecond(options_.calls, caller, /*known=*/true));
+  MutexLock lock(mu_);
+  const absl::Duration wait =
+      rates_of_headers_.Take(CountedAs(caller, heartbeat), per_second, clock_.Now());
+  if (wait == absl::ZeroDuration()) return absl::OkStatus();
+  return TooManyHeaders(absl::StrCat(ToString(caller), " makes"), per_second);
+}
+
+absl::Status Gate::CheckHeadersOfStranger(const grpc::AuthContext& connection) {
+  const double per_second =
+      std::max(options_.calls.headers_of_strangers, 2 * options_.calls.of_strangers());
+  // Each open connection has a text of its own. A new one may have it where a closed one had its
+  // text; for a moment the new one then has fewer calls.
+  const auto id = absl::StrCat(reinterpret_cast<uintptr_t>(ProofIn(connection).transport.data()));
+  MutexLock lock(mu_);
+  const absl::Time now = clock_.Now();
+  if (rates_of_new_connections_.Take(id, kFirstCallsPerSecond, now) == absl::ZeroDuration() ||
+      rates_of_strangers_headers_.Take("all", per_second, now) == absl::ZeroDuration()) {
+    return absl::OkStatus();
+  }
+  return TooManyHeaders("callers without a credential make", per_second);
+}
+
+bool Gate::MayNoteHeaders() {
+  MutexLock lock(mu_);
+  return rates_of_notes_.Take("all", kNotesPerSecond, clock_.Now()) == absl::ZeroDuration();
+}
+
 absl::Status Gate::Count(grpc::CallbackServerContext& context, Rpc rpc, const Caller& caller,
-                         bool identified) {
+                         bool known) {
   if (caller.kind == Caller::Kind::kInsecure) return absl::OkStatus();
-  const bool known = identified && caller.kind != Caller::Kind::kStranger;
   if (known) strangers_.Proven(caller.peer);
   const double per_second = PerSecond(options_.calls, caller, known);
-  const absl::Duration wait =
-      Take(known, known ? CountedAs(caller, rpc) : HostOf(caller), per_second);
+  const absl::Duration wait = Take(
+      known, known ? CountedAs(caller, rpc == Rpc::kWorkersHeartbeat) : HostOf(caller), per_second);
   if (wait == absl::ZeroDuration()) return absl::OkStatus();
   const int64_t wait_ms = absl::ToInt64Milliseconds(wait) + 1;
   context.AddTrailingMetadata(kRetryAfterMetadata, absl::StrCat(wait_ms));
@@ -124,17 +204,15 @@ absl::Duration Gate::Take(bool known, const std::string& name, double per_second
   return (known ? rates_ : rates_of_strangers_).Take(name, per_second, clock_.Now());
 }
 
-absl::Status Gate::Identify(const grpc::CallbackServerContext& context, Caller& caller) {
-  const std::shared_ptr<const grpc::AuthContext> connection = context.auth_context();
-  const Proof proof = ProofIn(*connection);
+absl::Status Gate::Identify(const grpc::AuthContext& connection,
+                            std::optional<absl::string_view> token, Caller& caller) {
+  const Proof proof = ProofIn(connection);
   if (proof.transport != GRPC_TLS_TRANSPORT_SECURITY_TYPE) {
     if (options_.plain_text) caller.kind = Caller::Kind::kInsecure;
     return absl::OkStatus();
   }
-  const auto token = context.client_metadata().find(security::kTokenMetadata);
-  if (token != context.client_metadata().end() && options_.token_key.has_value()) {
-    DP_ASSIGN_OR_RETURN(
-        caller.rank, options_.token_key->CheckRank({token->second.data(), token->second.size()}));
+  if (token.has_value() && options_.token_key.has_value()) {
+    DP_ASSIGN_OR_RETURN(caller.rank, options_.token_key->CheckRank(*token));
     caller.kind = Caller::Kind::kRank;
     return absl::OkStatus();
   }

@@ -31,6 +31,11 @@ struct CallLimits {
   double of_worker() const { return of_caller * 10; }
   // All callers at one address that prove nothing: those who join, and those who are rejected.
   double of_strangers() const { return of_caller / 10; }
+
+  // Calls are counted once their messages are whole, and until then each takes 20 kB. Calls beyond
+  // these limits therefore end with their headers. A second's worth may come at once.
+  double headers_of_caller = 5'000;     // or twice its calls if that is more
+  double headers_of_strangers = 5'000;  // likewise; all together: their addresses are not known yet
 };
 
 // Finds out who makes a call, and lets it reach the driver only as that caller may. The services
@@ -54,6 +59,12 @@ class Gate {
   Admission Admit(grpc::CallbackServerContext& context, Rpc rpc, AccessObject object = {})
       DP_EXCLUDES(mu_);
 
+  // Whether gRPC may go on with a call whose headers it has read, `path` and `token` among them.
+  // Only for connections over TLS. Errors: Unavailable the caller, or all strangers together, make
+  // far too many.
+  absl::Status CheckHeaders(const grpc::AuthContext& connection, absl::string_view path,
+                            std::optional<absl::string_view> token) DP_EXCLUDES(mu_);
+
   bool plain_text() const { return options_.plain_text; }
   const std::optional<security::TokenKey>& token_key() const { return options_.token_key; }
   const std::optional<security::SealingKey>& sealing_key() const { return options_.sealing_key; }
@@ -65,17 +76,25 @@ class Gate {
  private:
   // Certificates of so many connections stay parsed; each takes about 2 kB.
   static constexpr size_t kParsedMax = 20'000;
+  // A stranger's first two calls on each connection, and one each second, go on whatever others do.
+  // Whoever joins, and a probe of the health, needs no more.
+  static constexpr double kFirstCallsPerSecond = 1;
+  // Calls that end with their headers go to the refusals so often.
+  static constexpr double kNotesPerSecond = 100;
 
   // Errors: Unauthenticated the certificate or token does not count. `caller` is set all the same,
   // as far as it is known.
-  absl::Status Identify(const grpc::CallbackServerContext& context, Caller& caller)
-      DP_EXCLUDES(mu_);
+  absl::Status Identify(const grpc::AuthContext& connection, std::optional<absl::string_view> token,
+                        Caller& caller) DP_EXCLUDES(mu_);
   absl::Status IdentifyByCertificate(absl::string_view pem, Caller& caller) DP_EXCLUDES(mu_);
 
   // Counts the call. Errors: ResourceExhausted the caller makes too many; the metadata of the call
   // then says when to retry.
   absl::Status Count(grpc::CallbackServerContext& context, Rpc rpc, const Caller& caller,
-                     bool identified) DP_EXCLUDES(mu_);
+                     bool known) DP_EXCLUDES(mu_);
+  absl::Status CheckHeadersOf(const Caller& caller, bool heartbeat) DP_EXCLUDES(mu_);
+  absl::Status CheckHeadersOfStranger(const grpc::AuthContext& connection) DP_EXCLUDES(mu_);
+  bool MayNoteHeaders() DP_EXCLUDES(mu_);
   // `known`: the name is that of a caller; else it is a host's.
   absl::Duration Take(bool known, const std::string& name, double per_second) DP_EXCLUDES(mu_);
 
@@ -87,6 +106,10 @@ class Gate {
 
   Mutex mu_;
   CallRates rates_ DP_GUARDED_BY(mu_);
+  CallRates rates_of_headers_ DP_GUARDED_BY(mu_){CallRates::kCallersMax, absl::Seconds(1)};
+  CallRates rates_of_strangers_headers_ DP_GUARDED_BY(mu_){1, absl::Seconds(1)};
+  CallRates rates_of_new_connections_ DP_GUARDED_BY(mu_){CallRates::kCallersMax, absl::Seconds(2)};
+  CallRates rates_of_notes_ DP_GUARDED_BY(mu_){1, absl::Seconds(1)};
   CallRates rates_of_strangers_ DP_GUARDED_BY(mu_);  // invented addresses crowd out no known caller
   absl::flat_hash_map<std::string, Caller> parsed_ DP_GUARDED_BY(mu_);  // by certificate in PEM
 };

@@ -32,7 +32,7 @@ class StrangerConnections {
   // How often Look is due while strangers send; less often if it takes more than a tenth of that.
   // Otherwise Wake tells of the next byte, and a look now and then forgets connections that gRPC
   // has closed.
-  static constexpr absl::Duration kLookEvery = absl::Milliseconds(10);
+  static constexpr absl::Duration kLookEvery = absl::Milliseconds(20);
   static constexpr absl::Duration kLookAtRestEvery = absl::Minutes(1);
 
   StrangerConnections(const StrangerBytes::Limits& limits, Refusals& refusals)

@@ -1,4 +1,6 @@
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -130,6 +132,76 @@ TEST_F(CallRatesTest, RejectedCallsAreOnRecord) {
   ASSERT_EQ(refusals->refusals_size(), 1);
   EXPECT_EQ(refusals->refusals(0).caller(), "user ann");
   EXPECT_GE(refusals->refusals(0).count(), 2u);
+}
+
+// Some calls end with their headers: beyond twenty a second of a person, 200 of a worker, and two
+// of all strangers.
+class HeaderRatesTest : public CallRatesTest {
+ protected:
+  HeaderRatesTest() {
+    calls_ = {.of_caller = 10, .headers_of_caller = 20, .headers_of_strangers = 2};
+  }
+
+  // Calls until one ends with its headers; returns its error.
+  static std::string EndedEarly(ClusterClient& caller) {
+    for (int i = 0; i < 100'000; ++i) {
+      const grpc::Status status = WhoAmI(caller);
+      if (status.error_code() == StatusCode::UNAVAILABLE) return status.error_message();
+    }
+    return "none ended early";
+  }
+
+  static constexpr char kStrangers[] = "callers without a credential make more than 2 calls";
+};
+
+TEST_F(HeaderRatesTest, WhoeverMakesFarTooManyIsRejectedAtOnce) {
+  EXPECT_THAT(EndedEarly(*As({Role::kUser, "ann"})),
+              HasSubstr("user ann makes more than 20 calls a second; try again later"));
+  EXPECT_TRUE(WhoAmI(*As({Role::kUser, "bob"})).ok());
+}
+
+TEST_F(HeaderRatesTest, StrangersShareOneRateAndSlowDownNobodyKnown) {
+  const auto ann = As({Role::kUser, "ann"});
+  EXPECT_THAT(EndedEarly(*As(Nobody())), HasSubstr(kStrangers));
+  EXPECT_THAT(EndedEarly(*As(WithToken("wrong"))), HasSubstr(kStrangers));
+  EXPECT_TRUE(WhoAmI(*ann).ok());
+}
+
+TEST_F(HeaderRatesTest, AStrangersFirstCallsGoOnWhateverOthersDo) {
+  const auto flood = As(Nobody());
+  std::vector<std::unique_ptr<ClusterClient>> probes;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_THAT(EndedEarly(*flood), HasSubstr(kStrangers));
+    ClusterClient& probe = *probes.emplace_back(As(Nobody()));
+    for (int call : {1, 2}) EXPECT_NE(WhoAmI(probe).error_code(), StatusCode::UNAVAILABLE) << call;
+  }
+}
+
+TEST_F(HeaderRatesTest, AWrongTokenMakesNoStrangerOfSomebodyKnown) {
+  const auto ann = As(WithToken("wrong", CredentialsOf({Role::kUser, "ann"})));
+  EXPECT_THAT(EndedEarly(*ann), HasSubstr("user ann makes more than 20 calls"));
+}
+
+TEST_F(HeaderRatesTest, HeartbeatsAreHeardWhateverTheirWorkerCalls) {
+  const auto worker = As({Role::kWorker, "w"});
+  v1::HeartbeatRequest beat;
+  beat.set_worker_id(worker->Register("w", 1)->worker_id());
+  beat.set_incarnation(1);
+  EXPECT_THAT(EndedEarly(*worker), HasSubstr("worker w makes more than 200 calls"));
+  for (int i = 0; i < 20; ++i) {
+    const auto heard = worker->Call(worker->workers(), &v1::Workers::Stub::Heartbeat, beat);
+    EXPECT_TRUE(heard.ok()) << heard.status.error_message();
+  }
+}
+
+TEST_F(HeaderRatesTest, CallsThatEndWithTheirHeadersAreOnRecord) {
+  EndedEarly(*As({Role::kUser, "ann"}));
+  const auto admin = As({Role::kAdmin, "eve"});
+  const auto refusals = admin->Call(admin->access(), &v1::Access::Stub::ListRefusals, {});
+  ASSERT_EQ(refusals->refusals_size(), 1);
+  EXPECT_EQ(refusals->refusals(0).caller(), "user ann");
+  EXPECT_EQ(refusals->refusals(0).peer(), "");
+  EXPECT_THAT(refusals->refusals(0).reason(), HasSubstr("more than 20 calls a second"));
 }
 
 class PlainTextRateTest : public CallRatesTest {

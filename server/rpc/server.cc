@@ -18,6 +18,7 @@
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
+#include "server/access/header_check.h"
 #include "server/convert/convert_call.h"
 #include "server/rpc/services.h"
 
@@ -54,7 +55,7 @@ constexpr int kReadBytes = 8 << 10;
 // gRPC serves all connections by half as many threads as there are processors, at least two. A
 // connection from which bytes come faster than they are handled keeps one of them. These further
 // threads serve the others meanwhile; each costs a few pages of memory.
-constexpr int kPollers = 4;
+constexpr int kPollers = 6;
 
 // A client that sends pings faster than it may is disconnected after so many.
 constexpr int kPingStrikes = 2;
@@ -96,7 +97,7 @@ void SetTransport(grpc::ServerBuilder& builder, const ServerOptions& options) {
 }
 
 // Callers may show a certificate, and need not: ranks and those who join have tokens.
-std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsOptions& tls) {
+std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsOptions& tls, Gate& gate) {
   grpc::experimental::TlsServerCredentialsOptions options(
       std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
           tls.key_file, tls.chain_file, tls.clients_file, kReadAgainSeconds));
@@ -104,7 +105,9 @@ std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsOptions& tls) {
   options.watch_identity_key_cert_pairs();
   options.set_cert_request_type(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
   if (!tls.crl_dir.empty()) options.set_crl_directory(tls.crl_dir);
-  return grpc::experimental::TlsServerCredentials(options);
+  auto credentials = grpc::experimental::TlsServerCredentials(options);
+  credentials->SetAuthMetadataProcessor(std::make_shared<HeaderCheck>(gate));
+  return credentials;
 }
 
 Gate::Options GateOptions(const ServerOptions& options) {
@@ -185,8 +188,8 @@ ConnectionListener::Acceptors Server::Build(const ServerOptions& options) {
   interceptors.push_back(watch_.Interceptors());
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   if (options.tls.has_value()) {
-    tls_ = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD,
-                                                                TlsCredentials(*options.tls));
+    tls_ = builder.experimental().AddExternalConnectionAcceptor(
+        Type::FROM_FD, TlsCredentials(*options.tls, gate_));
   }
   if (options.plain_text) {
     plain_text_ = builder.experimental().AddExternalConnectionAcceptor(

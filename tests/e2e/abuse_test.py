@@ -95,6 +95,9 @@ class AbuseTest(unittest.TestCase):
     def test_streams_that_are_opened_and_reset(self):
         self.attack(abuse.rapid_reset)
 
+    def test_streams_that_a_user_opens_and_resets(self):
+        self.attack(abuse.rapid_reset_by_user)
+
     def test_calls_with_a_megabyte_of_metadata(self):
         self.attack(abuse.large_headers)
 
@@ -162,6 +165,11 @@ class FewDescriptorsTest(unittest.TestCase):
             with contextlib.suppress(ConnectionError):
                 one.sendall(hello)
         return sockets
+
+    def test_silent_connections_make_room(self):
+        for _ in range(DESCRIPTORS):
+            self.enterContext(socket.create_connection(http2.end_of(self.cluster.address), http2.TIMEOUT_S))
+        self.cluster.dpctl("ps", "--timeout", "5s", check=0)
 
     def test_connections_leave_descriptors_for_the_journal_and_logs(self):
         before = self.cluster.descriptors()

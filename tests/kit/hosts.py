@@ -32,7 +32,8 @@ def _run(*args):
 
 def take_own_loopback():
     """Gives this process, and all that it starts, a loopback interface on which no other test can
-    call it. Where network namespaces cannot be made, it keeps that of the host."""
+    call it, until the process ends. Call it before any thread starts. Where network namespaces
+    cannot be made, the process keeps the interface of the host."""
     if why_not():
         return
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:

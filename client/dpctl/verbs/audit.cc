@@ -61,7 +61,8 @@ absl::Status AddRefusals(Context& context, std::vector<Entry>& entries) {
 std::string DetailOf(const v1::Refusal& refusal) {
   const std::string calls =
       refusal.count() > 1 ? absl::StrCat(", ", refusal.count(), " calls") : "";
-  return absl::StrCat(refusal.reason(), "; from ", refusal.peer(), calls);
+  const absl::string_view from = refusal.peer().empty() ? "" : "; from ";
+  return absl::StrCat(refusal.reason(), from, refusal.peer(), calls);
 }
 
 void WriteEntry(const Entry& entry, JsonWriter& json) {

@@ -82,9 +82,10 @@ class TlsFixture : public ::testing::Test {
   Credentials WithToken(const security::RankClaims& claims) {
     return WithToken(authority_.tokens().Token(claims));
   }
-  Credentials WithToken(const std::string& token) {
+  Credentials WithToken(const std::string& token) { return WithToken(token, Nobody()); }
+  Credentials WithToken(const std::string& token, const Credentials& connection) {
     return grpc::CompositeChannelCredentials(
-        Nobody(), grpc::MetadataCredentialsFromPlugin(std::make_unique<TokenPlugin>(token)));
+        connection, grpc::MetadataCredentialsFromPlugin(std::make_unique<TokenPlugin>(token)));
   }
   // TLS without certificate and token.
   Credentials Nobody() { return Showing({}); }
