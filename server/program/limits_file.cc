@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -29,9 +30,12 @@ int* PartNamed(const std::string& name, bool of_user, core::Limit& limit) {
   return name == "unfinished" && of_user ? &limit.unfinished : nullptr;
 }
 
-absl::Status SetPart(absl::string_view word, bool of_user, core::Limit& limit) {
+// `given`: the parts that the line has set already.
+absl::Status SetPart(absl::string_view word, bool of_user, core::Limit& limit,
+                     std::set<std::string>& given) {
   const std::pair<std::string, std::string> sides = absl::StrSplit(word, absl::MaxSplits('=', 1));
   int* part = PartNamed(sides.first, of_user, limit);
+  if (!given.insert(sides.first).second) return Wrong(absl::StrCat(sides.first, " is given twice"));
   if (part != nullptr && absl::SimpleAtoi(sides.second, part) && *part >= 0) {
     return absl::OkStatus();
   }
@@ -52,7 +56,10 @@ absl::Status AddLine(absl::string_view line, core::Limits& limits) {
         absl::StrCat("'", words[1], "' is no queue of any job, whose name is ", kNameRule));
   }
   core::Limit limit;
-  for (size_t i = 2; i < words.size(); ++i) DP_RETURN_IF_ERROR(SetPart(words[i], user, limit));
+  std::set<std::string> given;
+  for (size_t i = 2; i < words.size(); ++i) {
+    DP_RETURN_IF_ERROR(SetPart(words[i], user, limit, given));
+  }
   bool twice = false;
   if (words[1] == "*") {
     auto& each = user ? limits.each_user : limits.each_queue;

@@ -26,7 +26,7 @@ TEST(LimitsFileTest, NamesAndThoseWithoutALineOfTheirOwnHaveTheirLimits) {
 TEST(LimitsFileTest, AMistakeIsNamedWithItsLine) {
   for (const char* bad : {"alice slots=1", "user", "user a slots", "user a slots=x",
                           "user a slots=-1", "user a gpus=1", "user b slots=1", "user a", "user *",
-                          "queue Bad_Q slots=2", "queue a unfinished=2"}) {
+                          "queue Bad_Q slots=2", "queue a unfinished=2", "user a jobs=2 jobs=3"}) {
     const auto limits = ParseLimits(std::string("user b jobs=1\n") + bad, "/etc/limits");
     EXPECT_TRUE(absl::IsInvalidArgument(limits.status())) << bad;
     EXPECT_THAT(limits.status().message(), HasSubstr("/etc/limits:2: "));

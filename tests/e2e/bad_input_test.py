@@ -149,6 +149,7 @@ class ServersTest(unittest.TestCase):
         self.assertIn("/nowhere does not exist", self.refused_worker("--trainer", "/nowhere"))
         self.assertIn("0.0.0.0 stands for every", self.refused_worker("--address", "0.0.0.0"))
         self.assertIn("port 72606", self.refused_worker("--coordinator", "127.0.0.1:72606"))
+        self.assertIn("the token is empty", self.refused_worker("--join", ""))
 
     def test_a_worker_with_a_name_or_labels_that_none_can_have_does_not_start(self):
         name = self.refused_worker("--name", "a b")

@@ -81,6 +81,14 @@ class PrivateTmpTest(SandboxCase):
         self.assertEqual([line.split(": ")[-1] for line in lines[:2]], ["Permission denied"] * 2)
         self.assertNotIn("dp-users-", " ".join(lines))
 
+    def test_a_working_directory_below_the_hosts_tmp_is_hidden_and_the_error_says_so(self):
+        self.assertTrue(self.home.is_relative_to(pathlib.Path("/tmp")) or "TMPDIR" in os.environ)
+        self.daemon("--private-tmp")
+        job = shell("pwd")
+        job["command"]["workingDir"] = str(self.home)
+        self.assertIn("No such file or directory; each job has a /tmp of its own on this worker",
+                      self.reason_of(self.ann, job))
+
 
 class ReadOnlyRootTest(SandboxCase):
     def test_a_rank_writes_only_where_it_may(self):

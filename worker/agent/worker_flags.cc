@@ -35,6 +35,11 @@ std::string WhyNoWorkerName(const std::string& text) {
   return absl::StrCat("'", text, "' is no worker name; use ", kWorkerNameRule);
 }
 
+// An unset variable of a script must not pass for no --join.
+std::string WhyNoToken(const std::string& text) {
+  return text.empty() ? "the token is empty; 'dpctl token' prints one" : "";
+}
+
 std::string WhyNoVariablePattern(const std::string& text) {
   if (IsVariablePattern(text)) return "";
   return absl::StrCat("'", text, "' names no variables; use ", kVariablePatternRule);
@@ -85,7 +90,8 @@ std::optional<int> ReadCommandLine(int argc, const char* const* argv, WorkerFlag
                  "token that lets this worker join the cluster: the coordinator prints one at its "
                  "first start, 'dpctl token' prints others; needed once")
       ->envname("DP_JOIN_TOKEN")
-      ->type_name("TOKEN");
+      ->type_name("TOKEN")
+      ->check(WhyNoToken);
   app.add_option("--credentials", flags->credentials.dir,
                  "directory with ca.crt, tls.crt and tls.key in place of a token: of this worker, "
                  "or of an administrator who joins it")

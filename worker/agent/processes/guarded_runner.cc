@@ -38,6 +38,15 @@ std::string AsUser(const RankCommand& command) {
   return command.run_as ? " as " + command.run_as->name : "";
 }
 
+// For a directory that the host may well have; empty: that is not why the rank has none.
+std::string WhyHidden(absl::string_view directory, bool private_tmp) {
+  const bool below =
+      absl::StartsWith(directory, "/tmp/") || absl::StartsWith(directory, "/var/tmp/");
+  return private_tmp && below
+             ? "; each job has a /tmp of its own on this worker (dp-worker --private-tmp)"
+             : "";
+}
+
 // The guard has closed its socket, so it is exiting and the wait is short. Returns true if the
 // guard has left nothing of its rank.
 bool EndedWell(pid_t guard) {
@@ -147,6 +156,7 @@ void GuardedRunner::CarryOut(const StartOrder& order) {
                         .socket = std::move(spawned->socket),
                         .program = order.command.argv.front(),
                         .directory = order.command.working_dir,
+                        .private_tmp = !order.command.mounts.private_tmp.empty(),
                         .user = AsUser(order.command),
                         .worker = order.command.worker};
 }
@@ -211,9 +221,9 @@ void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news
       return;
     case GuardNews::What::kNotInDir:
       guard.rank_ended = true;
-      sink_({key,
-             ProcessNotStarted{absl::StrCat("working directory ", guard.directory, " on this host",
-                                            guard.user, ": ", std::strerror(news.number))}});
+      sink_({key, ProcessNotStarted{absl::StrCat(
+                      "working directory ", guard.directory, " on this host", guard.user, ": ",
+                      std::strerror(news.number), WhyHidden(guard.directory, guard.private_tmp))}});
       return;
     case GuardNews::What::kNotConfined:
       guard.rank_ended = true;

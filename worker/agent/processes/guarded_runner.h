@@ -69,9 +69,10 @@ class GuardedRunner final : public ProcessRunner {
     pid_t pid = 0;
     FileDescriptor socket;
     std::string program;
-    std::string directory;  // the rank's; empty: this process's
-    std::string user;       // the rank's, for messages: " as ann"; empty: this process's
-    std::string worker;     // for messages
+    std::string directory;     // the rank's; empty: this process's
+    bool private_tmp = false;  // the rank has
+    std::string user;          // the rank's, for messages: " as ann"; empty: this process's
+    std::string worker;        // for messages
     bool rank_started = false;
     bool rank_ended = false;  // or never started
   };
