@@ -17,6 +17,17 @@ absl::Duration CallRates::Take(absl::string_view caller, double per_second, absl
   return absl::ZeroDuration();
 }
 
+void CallRates::GiveBack(absl::string_view caller, double per_second) {
+  const absl::Duration call = absl::Seconds(1 / per_second);
+  for (Callers* callers : {&recent_, &earlier_}) {
+    const auto known = callers->find(caller);
+    if (known == callers->end()) continue;
+    known->second -= call;
+    return;
+  }
+  if (recent_.size() >= callers_max_) others_full_at_ -= call;
+}
+
 absl::Time& CallRates::FullAt(absl::string_view caller, absl::Time now) {
   if (const auto it = recent_.find(caller); it != recent_.end()) return it->second;
   if (recent_.size() >= callers_max_) return others_full_at_;

@@ -30,6 +30,9 @@ class CallRates {
   // the same for each call of one caller.
   absl::Duration Take(absl::string_view caller, double per_second, absl::Time now);
 
+  // Takes back a call that was counted.
+  void GiveBack(absl::string_view caller, double per_second);
+
   // Remembered callers, at most twice the bound.
   size_t callers() const { return recent_.size() + earlier_.size(); }
 

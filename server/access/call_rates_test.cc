@@ -56,6 +56,20 @@ TEST_F(CallRatesTest, RestSavesUpNoMoreThanTenSeconds) {
   EXPECT_EQ(Flood("ann", 1'000), kAtOnce);
 }
 
+TEST_F(CallRatesTest, WhatIsGivenBackMayBeTakenAgain) {
+  EXPECT_EQ(Flood("ann", 1'000), kAtOnce);
+  for (int i = 0; i < 3; ++i) rates_.GiveBack("ann", kPerSecond);
+  EXPECT_EQ(Flood("ann", 1'000), 3);
+  rates_.GiveBack("bob", kPerSecond);  // has taken none
+  EXPECT_EQ(Flood("bob", 1'000), kAtOnce);
+}
+
+TEST_F(CallRatesTest, NoMoreThanAllCanBeGivenBack) {
+  May("ann");
+  for (int i = 0; i < 1'000; ++i) rates_.GiveBack("ann", kPerSecond);
+  EXPECT_EQ(Flood("ann", 1'000), kAtOnce);
+}
+
 TEST_F(CallRatesTest, LessMayBeSavedUp) {
   CallRates brief(/*callers_max=*/3, /*saved_up=*/absl::Seconds(1));
   for (const int hours : {0, 1}) {

@@ -103,10 +103,13 @@ std::optional<Rpc> RpcAt(absl::string_view path) {
   return found == rpcs.end() ? std::nullopt : std::optional(found->second);
 }
 
+// The limit on calls that are not whole, of a caller who may make so many.
+double HeadersPerSecond(double calls_per_second) { return calls_per_second / 2; }
+
 // Programs of dp retry what is Unavailable.
-absl::Status TooManyHeaders(absl::string_view who_makes, double per_second) {
+absl::Status TooManyHeaders(absl::string_view who_has) {
   return absl::UnavailableError(
-      absl::StrCat(who_makes, " more than ", per_second, " calls a second; try again later"));
+      absl::StrCat(who_has, " begun too many calls without their messages; try again later"));
 }
 
 // The thief of a certificate must not use up the rate of the person who has a new one.
@@ -153,28 +156,30 @@ absl::Status Gate::CheckHeaders(const grpc::AuthContext& connection, absl::strin
 }
 
 absl::Status Gate::CheckHeadersOf(const Caller& caller, bool heartbeat) {
-  const double per_second = std::max(options_.calls.headers_of_caller,
-                                     2 * PerSecond(options_.calls, caller, /*known=*/true));
+  const double per_second = HeadersPerSecond(PerSecond(options_.calls, caller, /*known=*/true));
   MutexLock lock(mu_);
   const absl::Duration wait =
       rates_of_headers_.Take(CountedAs(caller, heartbeat), per_second, clock_.Now());
   if (wait == absl::ZeroDuration()) return absl::OkStatus();
-  return TooManyHeaders(absl::StrCat(ToString(caller), " makes"), per_second);
+  return TooManyHeaders(absl::StrCat(ToString(caller), " has"));
+}
+
+double Gate::headers_of_strangers() const {
+  return std::max(options_.calls.headers_of_strangers, 2 * options_.calls.of_strangers());
 }
 
 absl::Status Gate::CheckHeadersOfStranger(const grpc::AuthContext& connection) {
-  const double per_second =
-      std::max(options_.calls.headers_of_strangers, 2 * options_.calls.of_strangers());
   // Each open connection has a text of its own. A new one may have it where a closed one had its
   // text; for a moment the new one then has fewer calls.
   const auto id = absl::StrCat(reinterpret_cast<uintptr_t>(ProofIn(connection).transport.data()));
   MutexLock lock(mu_);
   const absl::Time now = clock_.Now();
   if (rates_of_new_connections_.Take(id, kFirstCallsPerSecond, now) == absl::ZeroDuration() ||
-      rates_of_strangers_headers_.Take("all", per_second, now) == absl::ZeroDuration()) {
+      rates_of_strangers_headers_.Take("all", headers_of_strangers(), now) ==
+          absl::ZeroDuration()) {
     return absl::OkStatus();
   }
-  return TooManyHeaders("callers without a credential make", per_second);
+  return TooManyHeaders("callers without a credential have");
 }
 
 bool Gate::MayNoteHeaders() {
@@ -201,6 +206,11 @@ absl::Status Gate::Count(grpc::CallbackServerContext& context, Rpc rpc, const Ca
 
 absl::Duration Gate::Take(bool known, const std::string& name, double per_second) {
   MutexLock lock(mu_);
+  if (known) {
+    rates_of_headers_.GiveBack(name, HeadersPerSecond(per_second));
+  } else {
+    rates_of_strangers_headers_.GiveBack("all", headers_of_strangers());
+  }
   return (known ? rates_ : rates_of_strangers_).Take(name, per_second, clock_.Now());
 }
 

@@ -32,10 +32,9 @@ struct CallLimits {
   // All callers at one address that prove nothing: those who join, and those who are rejected.
   double of_strangers() const { return of_caller / 10; }
 
-  // Calls are counted once their messages are whole, and until then each takes 20 kB. Calls beyond
-  // these limits therefore end with their headers. A second's worth may come at once.
-  double headers_of_caller = 5'000;     // or twice its calls if that is more
-  double headers_of_strangers = 5'000;  // likewise; all together: their addresses are not known yet
+  // Calls are counted once their messages are whole, and until then each takes 20 kB. A caller may
+  // begin half as many that never become whole, such as those that it resets.
+  double headers_of_strangers = 250;  // or twice those of one address; all together
 };
 
 // Finds out who makes a call, and lets it reach the driver only as that caller may. The services
@@ -60,8 +59,8 @@ class Gate {
       DP_EXCLUDES(mu_);
 
   // Whether gRPC may go on with a call whose headers it has read, `path` and `token` among them.
-  // Only for connections over TLS. Errors: Unavailable the caller, or all strangers together, make
-  // far too many.
+  // Only for connections over TLS. Errors: Unavailable the caller, or all strangers together, have
+  // begun too many that are not whole.
   absl::Status CheckHeaders(const grpc::AuthContext& connection, absl::string_view path,
                             std::optional<absl::string_view> token) DP_EXCLUDES(mu_);
 
@@ -76,6 +75,7 @@ class Gate {
  private:
   // Certificates of so many connections stay parsed; each takes about 2 kB.
   static constexpr size_t kParsedMax = 20'000;
+  static constexpr absl::Duration kHeadersSavedUp = absl::Seconds(4);
   // A stranger's first two calls on each connection, and one each second, go on whatever others do.
   // Whoever joins, and a probe of the health, needs no more.
   static constexpr double kFirstCallsPerSecond = 1;
@@ -95,8 +95,10 @@ class Gate {
   absl::Status CheckHeadersOf(const Caller& caller, bool heartbeat) DP_EXCLUDES(mu_);
   absl::Status CheckHeadersOfStranger(const grpc::AuthContext& connection) DP_EXCLUDES(mu_);
   bool MayNoteHeaders() DP_EXCLUDES(mu_);
-  // `known`: the name is that of a caller; else it is a host's.
+  // A call of which the headers were counted has come whole. `known`: the name is that of a caller;
+  // else it is a host's.
   absl::Duration Take(bool known, const std::string& name, double per_second) DP_EXCLUDES(mu_);
+  double headers_of_strangers() const;
 
   Driver& driver_;
   const Options options_;
@@ -106,8 +108,8 @@ class Gate {
 
   Mutex mu_;
   CallRates rates_ DP_GUARDED_BY(mu_);
-  CallRates rates_of_headers_ DP_GUARDED_BY(mu_){CallRates::kCallersMax, absl::Seconds(1)};
-  CallRates rates_of_strangers_headers_ DP_GUARDED_BY(mu_){1, absl::Seconds(1)};
+  CallRates rates_of_headers_ DP_GUARDED_BY(mu_){CallRates::kCallersMax, kHeadersSavedUp};
+  CallRates rates_of_strangers_headers_ DP_GUARDED_BY(mu_){1, kHeadersSavedUp};
   CallRates rates_of_new_connections_ DP_GUARDED_BY(mu_){CallRates::kCallersMax, absl::Seconds(2)};
   CallRates rates_of_notes_ DP_GUARDED_BY(mu_){1, absl::Seconds(1)};
   CallRates rates_of_strangers_ DP_GUARDED_BY(mu_);  // invented addresses crowd out no known caller

@@ -1,8 +1,10 @@
 #include "server/access/stranger_connections.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -35,6 +37,12 @@ Received ReceivedOn(const FileDescriptor& socket) {
   socklen_t size = sizeof(info);
   if (getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {.ended = true};
   return {info.tcpi_bytes_received, info.tcpi_state != kTcpEstablished};
+}
+
+// Bytes of answers that the other side has not taken.
+int UnreadOn(const FileDescriptor& socket) {
+  int bytes = 0;
+  return ioctl(socket.get(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
 // Makes gRPC's close send a reset. After a mere end, a client that sends into a closed window would
@@ -141,12 +149,26 @@ bool StrangerConnections::Count(Strangers::iterator each, absl::Time now,
     bytes_.Add(stranger.host, received.bytes - stranger.bytes, now);
     stranger.bytes = received.bytes;
   }
-  const bool too_much = stranger.bytes > kSparedBytes && bytes_.owes_until(stranger.host) > now;
-  if (!too_much && !received.ended) return true;
+  stranger.since = std::min(stranger.since, now);
+  stranger.fault = FaultOf(stranger, now);
+  if (stranger.fault.empty() && !received.ended) return true;
   if (!received.ended) ShutDown(stranger.held);
   Stranger forgotten = Forget(each);
-  if (too_much) refused.push_back(std::move(forgotten));
+  if (!forgotten.fault.empty()) refused.push_back(std::move(forgotten));
   return false;
+}
+
+std::string StrangerConnections::FaultOf(const Stranger& stranger, absl::Time now) const {
+  if (stranger.bytes > kSparedBytes && bytes_.owes_until(stranger.host) > now) {
+    return "sends too much without proving who calls; its connections are not served";
+  }
+  if (UnreadOn(stranger.held) > kUnreadBytes) {
+    return "does not read its answers, and has not proven who calls";
+  }
+  if (now - stranger.since >= kAgeMax) {
+    return absl::StrCat("has not proven who calls within ", absl::FormatDuration(kAgeMax));
+  }
+  return "";
 }
 
 absl::Time StrangerConnections::next_look() const {
@@ -164,9 +186,7 @@ void StrangerConnections::Refuse(const std::vector<Stranger>& strangers) {
   for (const Stranger& stranger : strangers) {
     refusals_.AddConnection(
         stranger.end,
-        absl::ResourceExhaustedError(absl::StrCat(
-            stranger.host,
-            " sends too much without proving who calls; its connections are not served")),
+        absl::ResourceExhaustedError(absl::StrCat(stranger.host, " ", stranger.fault)),
         absl::Now());
   }
 }

@@ -29,6 +29,11 @@ class StrangerConnections {
   // A connection that has sent no more is not shut down: it may be that of somebody else behind the
   // same address.
   static constexpr uint64_t kSparedBytes = 16 << 10;
+  // Answers to strangers are short. Whoever leaves more unread only has the coordinator keep them.
+  static constexpr int kUnreadBytes = 64 << 10;
+  // Nobody needs longer to prove who calls. A probe of the health that keeps its connection opens
+  // another one.
+  static constexpr absl::Duration kAgeMax = absl::Minutes(1);
   // How often Look is due while strangers send; less often if it takes more than a tenth of that.
   // Otherwise Wake tells of the next byte, and a look now and then forgets connections that gRPC
   // has closed.
@@ -66,13 +71,17 @@ class StrangerConnections {
   struct Stranger {
     FileDescriptor held;  // of the same socket
     std::string host, end;
-    uint64_t bytes = 0;  // that count for the host
+    uint64_t bytes = 0;                         // that count for the host
+    absl::Time since = absl::InfiniteFuture();  // the first look
+    std::string fault = {};                     // why it was shut down
   };
   using Strangers = absl::flat_hash_map<int, Stranger>;
 
   Stranger Forget(Strangers::iterator stranger) DP_REQUIRES(mu_);
+  // Why the connection is not to go on; empty: it is.
+  std::string FaultOf(const Stranger& stranger, absl::Time now) const DP_REQUIRES(mu_);
   // Counts what was sent on the connection. Forgets one that has ended, and one that it shuts down
-  // because its host owes; returns false then. Adds to `refused` those that sent too much.
+  // for a fault; returns false then. Adds to `refused` those with a fault.
   bool Count(Strangers::iterator each, absl::Time now, std::vector<Stranger>& refused)
       DP_REQUIRES(mu_);
   void Refuse(const std::vector<Stranger>& strangers);

@@ -101,6 +101,28 @@ TEST_F(StrangerConnectionsTest, AStrangerWhoSendsTooMuchIsShutDownAndItsHostOwes
   EXPECT_EQ(strangers_.size(), 0u);
 }
 
+TEST_F(StrangerConnectionsTest, AStrangerWhoProvesNothingForAMinuteIsShutDown) {
+  const Pair pair = Connect();
+  strangers_.Look(kLookAt);
+  strangers_.Look(kLookAt + StrangerConnections::kAgeMax - absl::Seconds(1));
+  EXPECT_FALSE(IsShutDown(pair));
+  strangers_.Look(kLookAt + StrangerConnections::kAgeMax);
+  EXPECT_TRUE(IsShutDown(pair));
+  ASSERT_EQ(refusals_.Latest().size(), 1u);
+  EXPECT_THAT(refusals_.Latest()[0].reason, HasSubstr("h has not proven who calls within 1m"));
+}
+
+TEST_F(StrangerConnectionsTest, AStrangerWhoReadsNoAnswerIsShutDown) {
+  const Pair pair = Connect();
+  const std::string answer(1 << 20, 'x');
+  while (send(pair.server.get(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+  }
+  strangers_.Look(kLookAt);
+  EXPECT_EQ(strangers_.size(), 0u);
+  ASSERT_EQ(refusals_.Latest().size(), 1u);
+  EXPECT_THAT(refusals_.Latest()[0].reason, HasSubstr("h does not read its answers"));
+}
+
 // Otherwise a client that sends into a closed window would wait for a minute.
 TEST_F(StrangerConnectionsTest, TheClientOfAShutDownConnectionIsReset) {
   Pair pair = Connect();

@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -104,7 +105,9 @@ void ConnectionListener::DoWhatIsDue(absl::Time now) {
   if (now >= accept_at_) SetAccepting(true);
   if (now >= strangers_.next_look()) {
     strangers_.Look(now);
-    for (const int fd : strangers_.TakeResting()) (void)WatchPassedOn(fd, kEnds | EPOLLIN);
+    const std::vector<int> resting = strangers_.TakeResting();
+    for (const int fd : resting) (void)WatchPassedOn(fd, kEnds | EPOLLIN);
+    if (!resting.empty()) strangers_.Look(now);  // for what came before they were watched
   }
   BeginHandshakes(now);
   if (now - looked_at_ >= kLookEvery) CloseOverdue(now);
