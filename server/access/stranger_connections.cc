@@ -16,7 +16,6 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/program/descriptor_limit.h"
 
 namespace dp::server {
@@ -96,11 +95,9 @@ void StrangerConnections::Look(absl::Time now) {
   std::vector<Stranger> refused;
   {
     MutexLock lock(mu_);
-    const absl::Time began = Clock::Steady().Now();
     looked_at_ = now;
     at_rest_ = true;
     for (auto it = strangers_.begin(); it != strangers_.end();) Count(it++, now, refused);
-    look_every_ = std::max(kLookEvery, 10 * (Clock::Steady().Now() - began));
   }
   Refuse(refused);
 }
@@ -174,7 +171,7 @@ std::string StrangerConnections::FaultOf(const Stranger& stranger, absl::Time no
 absl::Time StrangerConnections::next_look() const {
   MutexLock lock(mu_);
   if (strangers_.empty()) return absl::InfiniteFuture();
-  return looked_at_ + (at_rest_ ? kLookAtRestEvery : look_every_);
+  return looked_at_ + (at_rest_ ? kLookAtRestEvery : kLookEvery);
 }
 
 bool StrangerConnections::Owes(absl::string_view host, absl::Time now) const {

@@ -34,9 +34,8 @@ class StrangerConnections {
   // Nobody needs longer to prove who calls. A probe of the health that keeps its connection opens
   // another one.
   static constexpr absl::Duration kAgeMax = absl::Minutes(1);
-  // How often Look is due while strangers send; less often if it takes more than a tenth of that.
-  // Otherwise Wake tells of the next byte, and a look now and then forgets connections that gRPC
-  // has closed.
+  // How often Look is due while strangers send. Otherwise Wake tells of the next byte, and a look
+  // now and then forgets connections that gRPC has closed.
   static constexpr absl::Duration kLookEvery = absl::Milliseconds(20);
   static constexpr absl::Duration kLookAtRestEvery = absl::Minutes(1);
 
@@ -92,7 +91,6 @@ class StrangerConnections {
   absl::flat_hash_map<std::string, int> by_end_ DP_GUARDED_BY(mu_);
   StrangerBytes bytes_ DP_GUARDED_BY(mu_);
   absl::Time looked_at_ DP_GUARDED_BY(mu_) = absl::InfinitePast();
-  absl::Duration look_every_ DP_GUARDED_BY(mu_) = kLookEvery;
   bool at_rest_ DP_GUARDED_BY(mu_) = false;     // at the last look nobody had sent anything
   bool rest_taken_ DP_GUARDED_BY(mu_) = false;  // by TakeResting
   std::atomic<size_t> count_ = 0;               // of strangers_

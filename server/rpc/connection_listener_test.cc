@@ -105,8 +105,9 @@ class ConnectionListenerTest : public testing::Test {
       const absl::Duration until = strangers_->next_look() - Clock::Steady().Now();
       return until > absl::Milliseconds(kPatienceMs) && until < absl::InfiniteDuration();
     };
-    while (!rests() && absl::Now() < deadline) std::this_thread::yield();
-    EXPECT_TRUE(rests());
+    bool rested = false;
+    while (!(rested = rests()) && absl::Now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(rested);
   }
   // The header of a TLS record of 16 KiB, whose rest gRPC waits for.
   static std::string BeginOfTls() { return std::string("\x16\x03\x01\x40\x00", 5); }
