@@ -75,6 +75,7 @@ class Gate {
  private:
   // Certificates of so many connections stay parsed; each takes about 2 kB.
   static constexpr size_t kParsedMax = 20'000;
+  // Calls without their messages that a caller may begin at once, in time.
   static constexpr absl::Duration kHeadersSavedUp = absl::Seconds(4);
   // A stranger's first two calls on each connection, and one each second, go on whatever others do.
   // Whoever joins, and a probe of the health, needs no more.
@@ -95,8 +96,8 @@ class Gate {
   absl::Status CheckHeadersOf(const Caller& caller, bool heartbeat) DP_EXCLUDES(mu_);
   absl::Status CheckHeadersOfStranger(const grpc::AuthContext& connection) DP_EXCLUDES(mu_);
   bool MayNoteHeaders() DP_EXCLUDES(mu_);
-  // A call of which the headers were counted has come whole. `known`: the name is that of a caller;
-  // else it is a host's.
+  // Counts a call that has come whole, and no longer its headers. Returns how long the caller must
+  // wait; zero: the call goes on. `known`: the name is that of a caller; else it is a host's.
   absl::Duration Take(bool known, const std::string& name, double per_second) DP_EXCLUDES(mu_);
   double headers_of_strangers() const;
 
@@ -110,6 +111,7 @@ class Gate {
   CallRates rates_ DP_GUARDED_BY(mu_);
   CallRates rates_of_headers_ DP_GUARDED_BY(mu_){CallRates::kCallersMax, kHeadersSavedUp};
   CallRates rates_of_strangers_headers_ DP_GUARDED_BY(mu_){1, kHeadersSavedUp};
+  // By connection: the first calls of strangers.
   CallRates rates_of_new_connections_ DP_GUARDED_BY(mu_){CallRates::kCallersMax, absl::Seconds(2)};
   CallRates rates_of_notes_ DP_GUARDED_BY(mu_){1, absl::Seconds(1)};
   CallRates rates_of_strangers_ DP_GUARDED_BY(mu_);  // invented addresses crowd out no known caller

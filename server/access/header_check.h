@@ -5,9 +5,9 @@
 
 namespace dp::server {
 
-// Ends calls of callers who make far too many, when gRPC has read their headers. gRPC would queue
-// each for its service, and Debian's build would search all of them for each step. Calls that a
-// client opens and resets without a pause would take gigabytes.
+// Ends calls of callers who have begun too many without their messages, when gRPC has read their
+// headers. gRPC would keep each, and Debian's build would search all of them for each step. Calls
+// that a client opens and resets, or never ends, would take gigabytes.
 //
 // The gate must outlive the server's credentials. Thread-safe.
 class HeaderCheck final : public grpc::AuthMetadataProcessor {

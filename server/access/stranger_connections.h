@@ -17,7 +17,8 @@ namespace dp::server {
 
 // The connections on which nobody has proven yet who calls. gRPC speaks HTTP/2 with whoever
 // connects, so the kernel bounds what they send: little at once, and a StrangerBytes of each host
-// in all. A connection of a host that owes is shut down.
+// in all. Connections of a host that owes are shut down. The same holds where nobody reads the
+// answers, or proves anything for long.
 //
 // gRPC owns the sockets, and closes them when it likes. A second descriptor of each keeps what the
 // kernel has counted until this class has seen the end. Until then gRPC's poller, too, may be woken
@@ -49,7 +50,7 @@ class StrangerConnections {
   // A call from the address, as gRPC writes it, has proven who calls. Costs nothing while there are
   // no strangers.
   void Proven(absl::string_view peer) DP_EXCLUDES(mu_);
-  // Counts what was sent, and shuts down connections of hosts that owe.
+  // Counts what was sent, and shuts down the connections that are not to go on.
   void Look(absl::Time now) DP_EXCLUDES(mu_);
   // The sockets of all strangers, after a Look that is the first to find that none of them sends.
   // The caller waits for the next byte on any of them, and calls Wake then. Empty otherwise.

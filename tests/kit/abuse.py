@@ -27,7 +27,7 @@ def rapid_reset(address, _):
 
 
 def rapid_reset_by_user(address, credential):
-    """20,000 such streams of a user, whose bytes have no bound."""
+    """20,000 such streams of a user."""
     resets(address, credential, 20_000)
 
 
