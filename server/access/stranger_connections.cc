@@ -102,20 +102,6 @@ void StrangerConnections::Look(absl::Time now) {
   Refuse(refused);
 }
 
-std::vector<int> StrangerConnections::TakeResting() {
-  MutexLock lock(mu_);
-  std::vector<int> sockets;
-  if (!at_rest_) rest_taken_ = false;
-  if (!at_rest_ || std::exchange(rest_taken_, true)) return sockets;
-  for (const auto& [socket, stranger] : strangers_) sockets.push_back(socket);
-  return sockets;
-}
-
-void StrangerConnections::Wake() {
-  MutexLock lock(mu_);
-  at_rest_ = rest_taken_ = false;
-}
-
 void StrangerConnections::Ended(int socket, absl::Time now) {
   if (size() == 0) return;
   std::vector<Stranger> refused;

@@ -35,10 +35,10 @@ class StrangerConnections {
   // Nobody needs longer to prove who calls. A probe of the health that keeps its connection opens
   // another one.
   static constexpr absl::Duration kAgeMax = absl::Minutes(1);
-  // How often Look is due while strangers send. Otherwise Wake tells of the next byte, and a look
-  // now and then forgets connections that gRPC has closed.
+  // How often Look is due while strangers send, and while none of them does. An event of epoll
+  // would not tell reliably of the next byte: it is gone once gRPC has read that byte.
   static constexpr absl::Duration kLookEvery = absl::Milliseconds(20);
-  static constexpr absl::Duration kLookAtRestEvery = absl::Minutes(1);
+  static constexpr absl::Duration kLookAtRestEvery = absl::Milliseconds(100);
 
   StrangerConnections(const StrangerBytes::Limits& limits, Refusals& refusals)
       : refusals_(refusals), bytes_(limits) {}
@@ -52,11 +52,6 @@ class StrangerConnections {
   void Proven(absl::string_view peer) DP_EXCLUDES(mu_);
   // Counts what was sent, and shuts down the connections that are not to go on.
   void Look(absl::Time now) DP_EXCLUDES(mu_);
-  // The sockets of all strangers, after a Look that is the first to find that none of them sends.
-  // The caller waits for the next byte on any of them, and calls Wake then. Empty otherwise.
-  std::vector<int> TakeResting() DP_EXCLUDES(mu_);
-  // A stranger sends again, or may have done so unseen.
-  void Wake() DP_EXCLUDES(mu_);
   // The other side, or gRPC, has ended the connection, if it still is one of a stranger. Counts
   // what it has sent at last.
   void Ended(int socket, absl::Time now) DP_EXCLUDES(mu_);
@@ -92,9 +87,8 @@ class StrangerConnections {
   absl::flat_hash_map<std::string, int> by_end_ DP_GUARDED_BY(mu_);
   StrangerBytes bytes_ DP_GUARDED_BY(mu_);
   absl::Time looked_at_ DP_GUARDED_BY(mu_) = absl::InfinitePast();
-  bool at_rest_ DP_GUARDED_BY(mu_) = false;     // at the last look nobody had sent anything
-  bool rest_taken_ DP_GUARDED_BY(mu_) = false;  // by TakeResting
-  std::atomic<size_t> count_ = 0;               // of strangers_
+  bool at_rest_ DP_GUARDED_BY(mu_) = false;  // at the last look nobody had sent anything
+  std::atomic<size_t> count_ = 0;            // of strangers_
 };
 
 }  // namespace dp::server

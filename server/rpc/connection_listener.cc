@@ -103,12 +103,7 @@ absl::Time ConnectionListener::next_at(absl::Time now) const {
 
 void ConnectionListener::DoWhatIsDue(absl::Time now) {
   if (now >= accept_at_) SetAccepting(true);
-  if (now >= strangers_.next_look()) {
-    strangers_.Look(now);
-    const std::vector<int> resting = strangers_.TakeResting();
-    for (const int fd : resting) (void)WatchPassedOn(fd, kEnds | EPOLLIN);
-    if (!resting.empty()) strangers_.Look(now);  // for what came before they were watched
-  }
+  if (now >= strangers_.next_look()) strangers_.Look(now);
   BeginHandshakes(now);
   if (now - looked_at_ >= kLookEvery) CloseOverdue(now);
   if (now - refused_at_ >= limits_.calm && refused_at_ > absl::InfinitePast()) {
@@ -168,7 +163,7 @@ bool ConnectionListener::FindDescriptor(FileDescriptor& socket) {
 }
 
 bool ConnectionListener::HasRoom(const std::string& host) {
-  if (open_.HasRoom(host, Now(), [this](int fd) { return IsOpen(fd); })) return true;
+  if (open_.HasRoom(host, Now(), [this](int fd) { return WatchForEnd(fd); })) return true;
   Refused(absl::ResourceExhaustedError(
       absl::StrCat(host, " has ", limits_.open_of_host,
                    " connections open, which is the limit of --connections-per-host")));
@@ -188,33 +183,17 @@ void ConnectionListener::Watch(int fd) {
 }
 
 // The kernel forgets what it watches when the last descriptor of it is closed.
-void ConnectionListener::WatchForEnd(int fd) {
+bool ConnectionListener::WatchForEnd(int fd) const {
   epoll_event event{};
   event.events = kEnds;
   event.data.fd = fd;
-  DP_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0);
-}
-
-bool ConnectionListener::WatchPassedOn(int fd, uint32_t events) const {
-  epoll_event event{};
-  event.events = events;
-  event.data.fd = fd;
   return epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0;
-}
-
-bool ConnectionListener::IsOpen(int fd) const {
-  strangers_.Wake();  // its next byte is no longer told
-  return WatchPassedOn(fd, kEnds);
 }
 
 void ConnectionListener::Heard(int fd, uint32_t events) {
   const auto silent = silent_.find(fd);
   if (silent == silent_.end()) {
     if (waiting_.contains(fd)) return;
-    if ((events & EPOLLIN) != 0) {
-      strangers_.Wake();
-      (void)WatchPassedOn(fd, kEnds);
-    }
     if ((events & (EPOLLRDHUP | EPOLLHUP)) != 0) strangers_.Ended(fd, Now());
     if ((events & EPOLLHUP) != 0) open_.Remove(fd);
     return;
@@ -228,7 +207,7 @@ void ConnectionListener::Heard(int fd, uint32_t events) {
   const bool may_wait = acceptor == nullptr || acceptor != acceptors_.tls ||
                         turns_.Add(silent->second.client.host, fd, Now());
   if (acceptor == nullptr || !may_wait) return Close(silent);
-  WatchForEnd(fd);
+  DP_CHECK(WatchForEnd(fd));
   auto& [socket, host, end] = silent->second.client;
   waiting_.emplace(fd, Client{std::move(socket), host, end});
   Close(silent);
@@ -242,7 +221,7 @@ void ConnectionListener::PassOn(int fd, Acceptor& acceptor) {
     return void(waiting_.erase(waiting));
   }
   open_.Add(host, fd);
-  WatchForEnd(fd);  // anew, since it may have ended while it waited
+  DP_CHECK(WatchForEnd(fd));  // anew, since it may have ended while it waited
   Acceptor::NewConnectionParameters connection;
   connection.listener_fd = listener_.get();
   connection.fd = waiting->second.socket.Release();

@@ -85,12 +85,9 @@ class ConnectionListener {
   // Returns false, and logs it, if there is no second descriptor for the connection. Closes a
   // silent one for it.
   bool AddStranger(const Client& client);
-  // From now on its events only say that the other side, or both sides, have ended it.
-  void WatchForEnd(int fd);
-  // Watches one that gRPC may have closed meanwhile. Returns whether it is still open.
-  bool WatchPassedOn(int fd, uint32_t events) const;
-  // Whether gRPC still has the connection that it was given under this number.
-  bool IsOpen(int fd) const;
+  // From now on its events only say that the other side, or both sides, have ended it. Returns
+  // false if gRPC has closed the one that it was given under this number.
+  bool WatchForEnd(int fd) const;
   // Passes on those whose turn it is.
   void BeginHandshakes(absl::Time now);
   void Close(std::map<int, Silent>::iterator silent);
