@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs ctest, then says what was skipped, a line a reason.
+"""Runs ctest, then says what was skipped, a line a reason, and what failed, with the first
+assertion of each case. A reader then need not search the output of all tests.
 
 usage: skips.py BUILD [OPTION OF CTEST]...
 
@@ -29,6 +30,12 @@ OPTIONAL = {
 }
 UNITTEST = re.compile(r"(?:^|\.\.\. )skipped (?P<quote>['\"])(?P<reason>.*)(?P=quote)$", re.MULTILINE)
 GTEST = re.compile(r"^\S+:\d+: Skipped\n(?P<reason>.*)$", re.MULTILINE)
+# A failed case and what it printed; of a Python case, what stands below its name at the end.
+GTEST_FAILED = re.compile(r"^\[ RUN      \] (?P<case>\S+)\n(?P<text>(?:(?!\[ RUN ).*\n)*?)\[  FAILED  \] (?P=case)[, ]",
+                          re.MULTILINE)
+UNITTEST_FAILED = re.compile(r"^(?:FAIL|ERROR): (?P<case>.*)\n(?P<text>(?:.*\n)*?)\n", re.MULTILINE)
+ASSERTION = re.compile(r"^\S+:\d+: Failure\n", re.MULTILINE)
+WHY_LINES = 6
 
 
 def reasons_of(case):
@@ -40,10 +47,28 @@ def reasons_of(case):
     return [reason.strip() for reason in reasons]
 
 
-def find(results):
+def why(text):
+    """The first lines of the first assertion, else the last lines."""
+    assertion = ASSERTION.search(text)
+    return text[assertion.start():].splitlines()[:WHY_LINES] if assertion else text.rstrip().splitlines()[-WHY_LINES:]
+
+
+def failures(cases):
+    """A line for each failed case, or for a program that names none, with indented ones that say why."""
+    for case in cases:
+        if case.get("status") != "fail":
+            continue
+        output = case.findtext("system-out") or ""
+        failed = [match for form in (GTEST_FAILED, UNITTEST_FAILED) for match in form.finditer(output)]
+        for name, text in [(match["case"], match["text"]) for match in failed] or [("", output)]:
+            yield f"FAILED {case.get('name')} {name}".rstrip()
+            yield from (f"    {line}" for line in why(text))
+
+
+def find(cases):
     """{reason: [program, ...]}, with the program once for each of its cases."""
     programs = collections.defaultdict(list)
-    for case in xml.etree.ElementTree.parse(results).iter("testcase"):
+    for case in cases:
         for reason in reasons_of(case):
             programs[reason].append(case.get("name"))
     return programs
@@ -58,10 +83,13 @@ def line(reason, programs):
 
 
 def report(results):
-    """Prints all reasons; returns the exit code."""
-    skipped = find(results)
+    """Prints all reasons and failures; returns the exit code."""
+    cases = list(xml.etree.ElementTree.parse(results).iter("testcase"))
+    skipped = find(cases)
     for reason in sorted(skipped, key=lambda reason: (not is_optional(reason), reason)):
         print(line(reason, skipped[reason]))
+    for told in failures(cases):
+        print(told)
     required = [reason for reason in skipped if not is_optional(reason)]
     if os.environ.get("DP_REQUIRE_ALL") != "1" or not required:
         return 0

@@ -25,6 +25,31 @@ no cgroup can be made here
 
 [  SKIPPED ] A.B (0 ms)
 """
+GTEST_FAILED = """\
+[ RUN      ] A.B
+[       OK ] A.B (1 ms)
+[ RUN      ] A.B2/0
+a line of a program
+/src/a_test.cc:25: Failure
+Expected: true
+[  FAILED  ] A.B2/0, where GetParam() = 1 (2 ms)
+[ RUN      ] A.C
+[       OK ] A.C (1 ms)
+[  FAILED  ] 1 test, listed below:
+[  FAILED  ] A.B2/0, where GetParam() = 1
+"""
+UNITTEST_FAILED = """\
+test_a (__main__.A.test_a) ... FAIL
+
+======================================================================
+FAIL: test_a (__main__.A.test_a)
+----------------------------------------------------------------------
+Traceback (most recent call last):
+AssertionError: 1 != 2
+
+----------------------------------------------------------------------
+Ran 1 test in 0.001s
+"""
 CMAKE = """\
 cmake_minimum_required(VERSION 3.25)
 project(tests NONE)
@@ -42,13 +67,15 @@ class SkipsTest(unittest.TestCase):
         self.addCleanup(os.environ.pop, "DP_REQUIRE_ALL", None)
 
     def results(self, *cases):
-        """Writes a results file with these (name, output). A "!" after a name marks a skipped
-        program."""
+        """Writes a results file with these (name, output). After a name, "!" marks a skipped
+        program and "?" one that failed."""
         tags = []
         for name, output in cases:
             skipped = "<skipped/>" if name.endswith("!") else ""
             output = output.replace("<", "&lt;")
-            tags.append(f'<testcase name="{name.rstrip("!")}">{skipped}<system-out>{output}</system-out></testcase>')
+            status = "fail" if name.endswith("?") else "run"
+            tags.append(f'<testcase name="{name.rstrip("!?")}" status="{status}">{skipped}'
+                        f'<system-out>{output}</system-out></testcase>')
         path = self.dir / "results.xml"
         path.write_text(f"<testsuite>{''.join(tags)}</testsuite>")
         return path
@@ -74,6 +101,16 @@ class SkipsTest(unittest.TestCase):
 
     def test_where_nothing_was_skipped_nothing_is_said(self):
         self.assertEqual(self.report(("all", "test_a ... ok\n"), require_all=True), (0, []))
+
+    def test_each_failed_case_is_told_with_its_first_assertion(self):
+        self.assertEqual(self.report(("cpp?", GTEST_FAILED), ("passed", GTEST_FAILED))[1],
+                         ["FAILED cpp A.B2/0", "    /src/a_test.cc:25: Failure", "    Expected: true"])
+        self.assertEqual(self.report(("python?", UNITTEST_FAILED))[1],
+                         ["FAILED python test_a (__main__.A.test_a)", "    " + "-" * 70,
+                          "    Traceback (most recent call last):", "    AssertionError: 1 != 2"])
+
+    def test_of_a_program_that_names_no_case_the_last_lines_are_told(self):
+        self.assertEqual(self.report(("crash?", "one\ntwo\n"))[1], ["FAILED crash", "    one", "    two"])
 
     def test_where_all_is_required_a_skip_is_an_error(self):
         code, lines = self.report(("cpp", GTEST), require_all=True)
