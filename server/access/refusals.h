@@ -45,7 +45,7 @@ class Refusals {
   static constexpr absl::Duration kLineAgainAfter = absl::Minutes(10);
 
   void Add(const Caller& caller, Rpc rpc, const absl::Status& why, absl::Time at) DP_EXCLUDES(mu_);
-  // A connection that was shut down before anybody has proven who calls.
+  // A connection that was shut down, whoever calls.
   void AddConnection(const std::string& peer, const absl::Status& why, absl::Time at)
       DP_EXCLUDES(mu_);
   // Oldest first, by the last call of each.

@@ -1,10 +1,8 @@
 #include "server/access/stranger_connections.h"
 
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -17,41 +15,13 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/program/descriptor_limit.h"
+#include "server/access/socket_traffic.h"
 
 namespace dp::server {
 namespace {
 
 // No bound of its own: from here on the kernel finds the window that suits the network.
 constexpr int kWindowOfTheKernel = 1 << 30;
-// As in the kernel's list of TCP states.
-constexpr unsigned kTcpEstablished = 1;
-
-struct Received {
-  uint64_t bytes = 0;
-  bool ended = false;
-};
-
-Received ReceivedOn(const FileDescriptor& socket) {
-  tcp_info info{};
-  socklen_t size = sizeof(info);
-  if (getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {.ended = true};
-  return {info.tcpi_bytes_received, info.tcpi_state != kTcpEstablished};
-}
-
-// Bytes of answers that the other side has not taken.
-int UnreadOn(const FileDescriptor& socket) {
-  int bytes = 0;
-  return ioctl(socket.get(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
-}
-
-// Makes gRPC's close send a reset. After a mere end, a client that sends into a closed window would
-// notice only a minute later.
-void ShutDown(const FileDescriptor& socket) {
-  const linger reset{.l_onoff = 1, .l_linger = 0};
-  (void)setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-  (void)shutdown(socket.get(), SHUT_RDWR);
-}
-
 void SetWindow(int socket, int bytes) {
   (void)setsockopt(socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, &bytes, sizeof(bytes));
 }
@@ -126,26 +96,27 @@ StrangerConnections::Stranger StrangerConnections::Forget(Strangers::iterator st
 bool StrangerConnections::Count(Strangers::iterator each, absl::Time now,
                                 std::vector<Stranger>& refused) {
   Stranger& stranger = each->second;
-  const Received received = ReceivedOn(stranger.held);
-  if (received.bytes > stranger.bytes) {
+  const SocketTraffic traffic = TrafficOn(stranger.held.get());
+  if (traffic.received > stranger.bytes) {
     at_rest_ = false;
-    bytes_.Add(stranger.host, received.bytes - stranger.bytes, now);
-    stranger.bytes = received.bytes;
+    bytes_.Add(stranger.host, traffic.received - stranger.bytes, now);
+    stranger.bytes = traffic.received;
   }
   stranger.since = std::min(stranger.since, now);
-  stranger.fault = FaultOf(stranger, now);
-  if (stranger.fault.empty() && !received.ended) return true;
-  if (!received.ended) ShutDown(stranger.held);
+  stranger.fault = FaultOf(stranger, traffic.unread, now);
+  if (stranger.fault.empty() && !traffic.ended) return true;
+  if (!traffic.ended) ResetConnection(stranger.held.get());
   Stranger forgotten = Forget(each);
   if (!forgotten.fault.empty()) refused.push_back(std::move(forgotten));
   return false;
 }
 
-std::string StrangerConnections::FaultOf(const Stranger& stranger, absl::Time now) const {
+std::string StrangerConnections::FaultOf(const Stranger& stranger, uint64_t unread,
+                                         absl::Time now) const {
   if (stranger.bytes > kSparedBytes && bytes_.owes_until(stranger.host) > now) {
     return "sends too much without proving who calls; its connections are not served";
   }
-  if (UnreadOn(stranger.held) > kUnreadBytes) {
+  if (unread > kUnreadBytes) {
     return "does not read its answers, and has not proven who calls";
   }
   if (now - stranger.since >= kAgeMax) {

@@ -31,7 +31,7 @@ class StrangerConnections {
   // same address.
   static constexpr uint64_t kSparedBytes = 16 << 10;
   // Answers to strangers are short. Whoever leaves more unread only has the coordinator keep them.
-  static constexpr int kUnreadBytes = 64 << 10;
+  static constexpr uint64_t kUnreadBytes = 64 << 10;
   // Nobody needs longer to prove who calls. A probe of the health that keeps its connection opens
   // another one.
   static constexpr absl::Duration kAgeMax = absl::Minutes(1);
@@ -73,8 +73,9 @@ class StrangerConnections {
   using Strangers = absl::flat_hash_map<int, Stranger>;
 
   Stranger Forget(Strangers::iterator stranger) DP_REQUIRES(mu_);
-  // Why the connection is not to go on; empty: it is.
-  std::string FaultOf(const Stranger& stranger, absl::Time now) const DP_REQUIRES(mu_);
+  // Why the connection is not to go on; empty: it is. `unread`: bytes of its answers.
+  std::string FaultOf(const Stranger& stranger, uint64_t unread, absl::Time now) const
+      DP_REQUIRES(mu_);
   // Counts what was sent on the connection. Forgets one that has ended, and one that it shuts down
   // for a fault; returns false then. Adds to `refused` those with a fault.
   bool Count(Strangers::iterator each, absl::Time now, std::vector<Stranger>& refused)

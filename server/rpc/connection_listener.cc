@@ -16,10 +16,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/program/descriptor_limit.h"
 #include "base/socket_end.h"
+#include "server/access/socket_traffic.h"
 
 namespace dp::server {
 namespace {
@@ -53,13 +55,15 @@ int MillisecondsUntil(absl::Time at, absl::Time now) {
 }  // namespace
 
 ConnectionListener::ConnectionListener(FileDescriptor listener, const Acceptors& acceptors,
-                                       const Limits& limits, StrangerConnections& strangers)
+                                       const Limits& limits, StrangerConnections& strangers,
+                                       Refusals& refusals)
     : listener_(std::move(listener)),
       acceptors_(acceptors),
       limits_(limits),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       end_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       strangers_(strangers),
+      refusals_(refusals),
       turns_(limits.handshakes),
       open_(limits.open_of_host),
       full_("connections_refused") {
@@ -97,6 +101,7 @@ absl::Time ConnectionListener::next_at(absl::Time now) const {
   absl::Time next = std::min(accept_at_, strangers_.next_look());
   if (!turns_.empty()) next = std::min(next, held_back_ ? now + kHoldBackFor : turns_.next_at(now));
   if (!silent_.empty() || !waiting_.empty()) next = std::min(next, looked_at_ + kLookEvery);
+  if (open_.size() > 0) next = std::min(next, unread_looked_at_ + UnreadAnswers::kLookEvery);
   if (refused_at_ > absl::InfinitePast()) next = std::min(next, refused_at_ + limits_.calm);
   return next;
 }
@@ -104,6 +109,7 @@ absl::Time ConnectionListener::next_at(absl::Time now) const {
 void ConnectionListener::DoWhatIsDue(absl::Time now) {
   if (now >= accept_at_) SetAccepting(true);
   if (now >= strangers_.next_look()) strangers_.Look(now);
+  if (now - unread_looked_at_ >= UnreadAnswers::kLookEvery) ResetThoseWhoDoNotRead(now);
   BeginHandshakes(now);
   if (now - looked_at_ >= kLookEvery) CloseOverdue(now);
   if (now - refused_at_ >= limits_.calm && refused_at_ > absl::InfinitePast()) {
@@ -143,7 +149,7 @@ void ConnectionListener::Add(Client client) {
   (void)setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   if (!FindDescriptor(socket)) return;
   const int fd = socket.get();
-  open_.Remove(fd);  // gRPC has closed the one that had this number
+  Ended(fd);  // gRPC has closed the one that had this number
   strangers_.Ended(fd, Now());
   if (!HasRoom(host)) return;
   if (of_host_[host] >= limits_.silent_of_host) CloseOldestOf(host);
@@ -195,7 +201,7 @@ void ConnectionListener::Heard(int fd, uint32_t events) {
   if (silent == silent_.end()) {
     if (waiting_.contains(fd)) return;
     if ((events & (EPOLLRDHUP | EPOLLHUP)) != 0) strangers_.Ended(fd, Now());
-    if ((events & EPOLLHUP) != 0) open_.Remove(fd);
+    if ((events & EPOLLHUP) != 0) Ended(fd);
     return;
   }
   unsigned char first = 0;
@@ -236,6 +242,30 @@ bool ConnectionListener::AddStranger(const Client& client) {
   if (silent_.empty()) return false;
   CloseOldestOf("");
   return strangers_.Add(fd, client.host, client.end);
+}
+
+void ConnectionListener::Ended(int fd) {
+  open_.Remove(fd);
+  unread_.Forget(fd);
+}
+
+// gRPC may close a connection at any time, and other files then have its number. So one that must
+// end is held first; if it is still watched then, it is the one that was held.
+void ConnectionListener::ResetThoseWhoDoNotRead(absl::Time now) {
+  unread_looked_at_ = now;
+  for (const int fd : open_.All()) {
+    if (!unread_.Look(fd, TrafficOn(fd))) continue;
+    const FileDescriptor held(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!held.valid() || !WatchForEnd(fd)) continue;
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    (void)getpeername(held.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    ResetConnection(held.get());
+    Ended(fd);
+    refusals_.AddConnection(
+        SocketEnd(address),
+        absl::ResourceExhaustedError("sends calls and does not read the answers"), absl::Now());
+  }
 }
 
 void ConnectionListener::BeginHandshakes(absl::Time now) {

@@ -10,9 +10,11 @@
 #include "base/file_descriptor.h"
 #include "base/program/repeated_reason.h"
 #include "grpcpp/server_builder.h"
+#include "server/access/refusals.h"
 #include "server/access/stranger_connections.h"
 #include "server/rpc/handshake_turns.h"
 #include "server/rpc/open_connections.h"
+#include "server/rpc/unread_answers.h"
 
 namespace dp::server {
 
@@ -24,7 +26,8 @@ namespace dp::server {
 // takes the place of the oldest silent one. If there is none, the new one is closed.
 //
 // Connections over TLS are those of strangers until the gate knows better. The listener looks at
-// how much these send, and holds back the handshakes of hosts that owe (StrangerConnections).
+// how much these send, and holds back the handshakes of hosts that owe (StrangerConnections). It
+// resets connections whose other side sends calls and does not read the answers (UnreadAnswers).
 //
 // It has a thread of its own. The acceptors, of a gRPC server that has started, must outlive it.
 class ConnectionListener {
@@ -49,9 +52,10 @@ class ConnectionListener {
     Acceptor* plain_text = nullptr;
   };
 
-  // Begins to accept from a socket that listens and does not block. The strangers outlive it.
+  // Begins to accept from a socket that listens and does not block. Strangers and refusals outlive
+  // it.
   ConnectionListener(FileDescriptor listener, const Acceptors& acceptors, const Limits& limits,
-                     StrangerConnections& strangers);
+                     StrangerConnections& strangers, Refusals& refusals);
   // Ends the thread, and closes what was not passed on.
   ~ConnectionListener();
 
@@ -88,6 +92,9 @@ class ConnectionListener {
   // From now on its events only say that the other side, or both sides, have ended it. Returns
   // false if gRPC has closed the one that it was given under this number.
   bool WatchForEnd(int fd) const;
+  // The connection that gRPC was given under this number has ended.
+  void Ended(int fd);
+  void ResetThoseWhoDoNotRead(absl::Time now);
   // Passes on those whose turn it is.
   void BeginHandshakes(absl::Time now);
   void Close(std::map<int, Silent>::iterator silent);
@@ -100,6 +107,7 @@ class ConnectionListener {
   const FileDescriptor epoll_;
   const FileDescriptor end_;  // an eventfd, readable once the thread must end
   StrangerConnections& strangers_;
+  Refusals& refusals_;
   absl::Time accept_at_ = absl::InfiniteFuture();  // again
   absl::Time looked_at_ = absl::InfinitePast();    // for overdue ones
   std::map<int, Silent> silent_;
@@ -108,6 +116,8 @@ class ConnectionListener {
   bool held_back_ = false;         // the next turns are those of hosts that owe
   std::map<int, Client> waiting_;  // for their turns
   OpenConnections open_;           // gRPC closes them
+  UnreadAnswers unread_;           // of them
+  absl::Time unread_looked_at_ = absl::InfinitePast();
   RepeatedReason full_;
   absl::Time refused_at_ = absl::InfinitePast();  // the last time; in the past: `full_` is calm
   std::jthread thread_;                           // last: it uses the others

@@ -115,6 +115,7 @@ class ConnectionListenerTest : public testing::Test {
   void LimitStrangers(const StrangerBytes::Limits& limits) {
     strangers_ = std::make_unique<StrangerConnections>(limits, refusals_);
   }
+  size_t refusals() const { return refusals_.Latest().size(); }
   bool Owes(const std::string& host) const { return strangers_->Owes(host, Clock::Steady().Now()); }
   static bool Await(absl::FunctionRef<bool()> holds) {
     const absl::Time deadline = absl::Now() + absl::Milliseconds(kPatienceMs);
@@ -139,6 +140,15 @@ class ConnectionListenerTest : public testing::Test {
   // A TLS record that is none, at which gRPC closes the connection.
   static std::string NoTls() { return "\x16" + std::string(500, 'x'); }
   static std::string Spoken() { return {kPreface, sizeof(kPreface) - 1}; }
+  // The frame of a whole call, of no RPC (RFC 9113, sections 4.1 and 6.2; RFC 7541, appendix A).
+  static std::string Call(uint32_t stream) {
+    const std::string fields = std::string("\x83\x86\x84\x01\x01") + "c" + "\x0f\x10\x10" +
+                               "application/grpc" + std::string("\0\x02", 2) + "te" + "\x08" +
+                               "trailers";
+    std::string frame{0, 0, static_cast<char>(fields.size()), 1, /*END_STREAM, END_HEADERS=*/5};
+    for (int shift = 24; shift >= 0; shift -= 8) frame += static_cast<char>(stream >> shift);
+    return frame + fields;
+  }
   static bool IsOpen(const FileDescriptor& socket) { return Next(socket, 0) == "nothing"; }
   // Whether a client of gRPC gets an HTTP/2 connection.
   bool Connects(const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
@@ -177,8 +187,8 @@ class ConnectionListenerTest : public testing::Test {
     socklen_t size = sizeof(address);
     getsockname(socket->get(), reinterpret_cast<sockaddr*>(&address), &size);
     port_ = ntohs(address.sin_port);
-    listener_ =
-        std::make_unique<ConnectionListener>(*std::move(socket), acceptors, limits, *strangers_);
+    listener_ = std::make_unique<ConnectionListener>(*std::move(socket), acceptors, limits,
+                                                     *strangers_, refusals_);
   }
 
   const security::CertificateAuthority authority_ =
@@ -284,6 +294,24 @@ TEST_F(ConnectionListenerTest, AStrangerWhoPausesIsSeenAsSoonAsItSendsAgain) {
   EXPECT_FALSE(Owes("127.0.0.1"));
   Send(pauses, std::string(500, 'x'));
   EXPECT_TRUE(AwaitOwes("127.0.0.1"));
+}
+
+// gRPC answers each call, even if no answer is read.
+TEST_F(ConnectionListenerTest, AClientThatCallsOnAndReadsNothingIsReset) {
+  ListenForBoth();
+  const FileDescriptor client = Connect();
+  const int window = 4'096;
+  setsockopt(client.get(), SOL_SOCKET, SO_RCVBUF, &window, sizeof(window));
+  const timeval patience{.tv_sec = kPatienceMs / 1'000, .tv_usec = 0};
+  setsockopt(client.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  Send(client, Spoken());
+  ssize_t sent = 1;
+  for (uint32_t stream = 1; sent > 0; stream += 2) {
+    const std::string call = Call(stream);
+    sent = send(client.get(), call.data(), call.size(), MSG_NOSIGNAL);
+  }
+  EXPECT_EQ(errno, ECONNRESET);
+  EXPECT_TRUE(Await([&] { return refusals() == 1; }));
 }
 
 TEST_F(ConnectionListenerTest, AConnectionThatHasSpokenIsNotSilentAnyMore) {

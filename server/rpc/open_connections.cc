@@ -1,7 +1,5 @@
 #include "server/rpc/open_connections.h"
 
-#include <vector>
-
 #include "base/check.h"
 
 namespace dp::server {
@@ -32,6 +30,13 @@ void OpenConnections::Remove(int connection) {
   host->second.connections.erase(connection);
   if (host->second.connections.empty()) hosts_.erase(host);
   host_of_.erase(known);
+}
+
+std::vector<int> OpenConnections::All() const {
+  std::vector<int> all;
+  all.reserve(host_of_.size());
+  for (const auto& [connection, host] : host_of_) all.push_back(connection);
+  return all;
 }
 
 }  // namespace dp::server

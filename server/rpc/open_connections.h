@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -27,6 +28,7 @@ class OpenConnections {
   void Add(const std::string& host, int connection);
   // Without effect on one that is not on record.
   void Remove(int connection);
+  std::vector<int> All() const;
 
   size_t size() const { return host_of_.size(); }
 

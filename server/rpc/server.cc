@@ -174,8 +174,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenAddress& addre
   server->WatchHealth(driver, logs);
   ConnectionListener::Limits limits{.open_of_host = options.connections_of_host};
   limits.handshakes.per_second *= std::max(std::thread::hardware_concurrency(), 1u);
-  server->listener_ = std::make_unique<ConnectionListener>(std::move(listener), acceptors, limits,
-                                                           server->gate_.strangers());
+  server->listener_ = std::make_unique<ConnectionListener>(
+      std::move(listener), acceptors, limits, server->gate_.strangers(), server->gate_.refusals());
   return server;
 }
 

@@ -98,6 +98,9 @@ class AbuseTest(unittest.TestCase):
     def test_streams_that_a_user_opens_and_resets(self):
         self.attack(abuse.rapid_reset_by_user)
 
+    def test_calls_that_never_end(self):
+        self.attack(abuse.hoarded_calls)
+
     def test_calls_with_a_megabyte_of_metadata(self):
         self.attack(abuse.large_headers)
 
@@ -115,6 +118,10 @@ class AbuseTest(unittest.TestCase):
 
     def test_answers_that_nobody_reads(self):
         self.attack(abuse.slow_readers)
+
+    def test_a_user_who_goes_on_and_reads_no_answer_is_reset(self):
+        self.assertFalse(self.attack(abuse.unread_answers))
+        self.assertIn("sends calls and does not read the answers", self.cluster.dpctl("audit", check=0).stdout)
 
     def test_messages_of_5_mb(self):
         self.attack(abuse.large_messages)

@@ -15,7 +15,7 @@ import sys
 import threading
 
 from kit import http2
-from kit.http2 import CONTINUATION, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Connection, frame
+from kit.http2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Connection, frame
 
 MIB = 1 << 20
 CANCEL = 8
@@ -37,10 +37,38 @@ def resets(address, credential, streams):
             burst = b""
             for _ in range(50):
                 stream = connection.stream()
-                burst += frame(HEADERS, END_HEADERS, stream, http2.call_fields("dp.v1.Access/WhoAmI"))
+                burst += frame(HEADERS, END_HEADERS, stream, connection.fields_of("dp.v1.Access/WhoAmI"))
                 burst += frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
             if not connection.send(burst):
                 return
+
+
+def hoarded_calls(address, _):
+    """Eight connections of a stranger with 500 calls each that never end."""
+    with contextlib.ExitStack() as connections:
+        for _ in range(8):
+            connection = connections.enter_context(Connection(address))
+            for _ in range(500):
+                fields = connection.fields_of("dp.v1.Access/WhoAmI")
+                if not connection.send(frame(HEADERS, END_HEADERS, connection.stream(), fields)):
+                    break
+            connection.send(frame(http2.PING, 0, 0, bytes(8)))
+            while connection.read() not in (None, http2.PING):
+                pass
+
+
+def unread_answers(address, credential):
+    """Up to 200,000 small calls of a user who reads no answer. Returns whether the coordinator took all of them."""
+    with Connection(address, credential, buffer=4096) as connection:
+        for _ in range(2000):
+            burst = b""
+            for _ in range(100):
+                stream = connection.stream()
+                burst += frame(HEADERS, END_HEADERS, stream, connection.fields_of("dp.v1.Access/WhoAmI"))
+                burst += frame(DATA, END_STREAM, stream, http2.message())
+            if not connection.send(burst):
+                return False
+        return True
 
 
 def large_headers(address, _):
@@ -159,8 +187,8 @@ def bad_tokens(address, _):
 
 
 ATTACKS = {attack.__name__: attack for attack in (
-    rapid_reset, rapid_reset_by_user, large_headers, header_bomb, endless_headers, pings, slow_readers, large_messages,
-    silent_connections, half_handshakes, handshakes, flood, bad_tokens)}
+    rapid_reset, rapid_reset_by_user, hoarded_calls, large_headers, header_bomb, endless_headers, pings, slow_readers,
+    unread_answers, large_messages, silent_connections, half_handshakes, handshakes, flood, bad_tokens)}
 
 
 def main(name, address, credential=None):
