@@ -106,10 +106,18 @@ std::optional<Rpc> RpcAt(absl::string_view path) {
 // The limit on calls that are not whole, of a caller who may make so many.
 double HeadersPerSecond(double calls_per_second) { return calls_per_second / 2; }
 
+// All callers who prove nothing have one name when their calls end with their headers.
+constexpr char kStrangers[] = "strangers";
+
 // Programs of dp retry what is Unavailable.
 absl::Status TooManyHeaders(absl::string_view who_has) {
   return absl::UnavailableError(
       absl::StrCat(who_has, " begun too many calls without their messages; try again later"));
+}
+
+absl::Status TooManyInFlight(absl::string_view who_has) {
+  return absl::UnavailableError(
+      absl::StrCat(who_has, " too many calls in flight; try again later"));
 }
 
 // The thief of a certificate must not use up the rate of the person who has a new one.
@@ -119,6 +127,34 @@ bool IsKnown(const absl::Status& identified, const Caller& caller) {
 }
 
 }  // namespace
+
+// One call; gRPC destroys it with the call.
+class Gate::InFlight final : public grpc::experimental::Interceptor {
+ public:
+  InFlight(Gate& gate, CallsInFlight::Call call) : gate_(gate), call_(call) {}
+  ~InFlight() override { gate_.End(call_); }
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    methods->Proceed();
+  }
+
+ private:
+  Gate& gate_;
+  const CallsInFlight::Call call_;
+};
+
+class Gate::Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit Factory(Gate& gate) : gate_(gate) {}
+
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* info) override {
+    return new InFlight(gate_, info->server_context());
+  }
+
+ private:
+  Gate& gate_;
+};
 
 std::string CertificateOf(const grpc::CallbackServerContext& context) {
   return std::string(ProofIn(*context.auth_context()).pem);
@@ -156,10 +192,14 @@ absl::Status Gate::CheckHeaders(const grpc::AuthContext& connection, absl::strin
 }
 
 absl::Status Gate::CheckHeadersOf(const Caller& caller, bool heartbeat) {
-  const double per_second = HeadersPerSecond(PerSecond(options_.calls, caller, /*known=*/true));
+  const double calls_per_second = PerSecond(options_.calls, caller, /*known=*/true);
+  const std::string name = CountedAs(caller, heartbeat);
   MutexLock lock(mu_);
+  if (HasTooManyInFlight(name, calls_per_second)) {
+    return TooManyInFlight(absl::StrCat(ToString(caller), " has"));
+  }
   const absl::Duration wait =
-      rates_of_headers_.Take(CountedAs(caller, heartbeat), per_second, clock_.Now());
+      rates_of_headers_.Take(name, HeadersPerSecond(calls_per_second), clock_.Now());
   if (wait == absl::ZeroDuration()) return absl::OkStatus();
   return TooManyHeaders(absl::StrCat(ToString(caller), " has"));
 }
@@ -174,12 +214,23 @@ absl::Status Gate::CheckHeadersOfStranger(const grpc::AuthContext& connection) {
   const auto id = absl::StrCat(reinterpret_cast<uintptr_t>(ProofIn(connection).transport.data()));
   MutexLock lock(mu_);
   const absl::Time now = clock_.Now();
-  if (rates_of_new_connections_.Take(id, kFirstCallsPerSecond, now) == absl::ZeroDuration() ||
-      rates_of_strangers_headers_.Take("all", headers_of_strangers(), now) ==
-          absl::ZeroDuration()) {
+  if (rates_of_new_connections_.Take(id, kFirstCallsPerSecond, now) == absl::ZeroDuration()) {
+    return absl::OkStatus();
+  }
+  if (HasTooManyInFlight(kStrangers, headers_of_strangers())) {
+    return TooManyInFlight("callers without a credential have");
+  }
+  if (rates_of_strangers_headers_.Take(kStrangers, headers_of_strangers(), now) ==
+      absl::ZeroDuration()) {
     return absl::OkStatus();
   }
   return TooManyHeaders("callers without a credential have");
+}
+
+bool Gate::HasTooManyInFlight(absl::string_view name, double per_second) const {
+  const double max =
+      std::max<double>(CallLimits::kInFlightAlways, per_second * CallLimits::kInFlightOfRate);
+  return static_cast<double>(in_flight_.Of(name)) >= max;
 }
 
 bool Gate::MayNoteHeaders() {
@@ -192,8 +243,9 @@ absl::Status Gate::Count(grpc::CallbackServerContext& context, Rpc rpc, const Ca
   if (caller.kind == Caller::Kind::kInsecure) return absl::OkStatus();
   if (known) strangers_.Proven(caller.peer);
   const double per_second = PerSecond(options_.calls, caller, known);
-  const absl::Duration wait = Take(
-      known, known ? CountedAs(caller, rpc == Rpc::kWorkersHeartbeat) : HostOf(caller), per_second);
+  const absl::Duration wait =
+      Take(&context, known,
+           known ? CountedAs(caller, rpc == Rpc::kWorkersHeartbeat) : HostOf(caller), per_second);
   if (wait == absl::ZeroDuration()) return absl::OkStatus();
   const int64_t wait_ms = absl::ToInt64Milliseconds(wait) + 1;
   context.AddTrailingMetadata(kRetryAfterMetadata, absl::StrCat(wait_ms));
@@ -204,14 +256,25 @@ absl::Status Gate::Count(grpc::CallbackServerContext& context, Rpc rpc, const Ca
   return absl::ResourceExhaustedError(absl::StrCat(why, "; try again in ", wait_ms, "ms"));
 }
 
-absl::Duration Gate::Take(bool known, const std::string& name, double per_second) {
+absl::Duration Gate::Take(CallsInFlight::Call call, bool known, const std::string& name,
+                          double per_second) {
   MutexLock lock(mu_);
+  in_flight_.Begin(call, known ? name : kStrangers);
   if (known) {
     rates_of_headers_.GiveBack(name, HeadersPerSecond(per_second));
   } else {
-    rates_of_strangers_headers_.GiveBack("all", headers_of_strangers());
+    rates_of_strangers_headers_.GiveBack(kStrangers, headers_of_strangers());
   }
   return (known ? rates_ : rates_of_strangers_).Take(name, per_second, clock_.Now());
+}
+
+void Gate::End(CallsInFlight::Call call) {
+  MutexLock lock(mu_);
+  in_flight_.End(call);
+}
+
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Gate::Interceptors() {
+  return std::make_unique<Factory>(*this);
 }
 
 absl::Status Gate::Identify(const grpc::AuthContext& connection,

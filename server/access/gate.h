@@ -11,9 +11,11 @@
 #include "base/security/sealing_key.h"
 #include "base/security/token.h"
 #include "grpcpp/grpcpp.h"
+#include "grpcpp/support/server_interceptor.h"
 #include "server/access/admission.h"
 #include "server/access/call_rates.h"
 #include "server/access/caller.h"
+#include "server/access/calls_in_flight.h"
 #include "server/access/refusals.h"
 #include "server/access/stranger_connections.h"
 #include "server/driver/driver.h"
@@ -35,6 +37,10 @@ struct CallLimits {
   // Calls are counted once their messages are whole, and until then each takes 20 kB. A caller may
   // begin half as many that never become whole, such as those that it resets.
   double headers_of_strangers = 250;  // or twice those of one address; all together
+  // Afterwards calls are in flight until their answers are sent. More begin only once some have
+  // ended: each call costs every other one time.
+  static constexpr size_t kInFlightAlways = 64;
+  static constexpr double kInFlightOfRate = 4;  // of the calls each second
 };
 
 // Finds out who makes a call, and lets it reach the driver only as that caller may. The services
@@ -60,9 +66,12 @@ class Gate {
 
   // Whether gRPC may go on with a call whose headers it has read, `path` and `token` among them.
   // Only for connections over TLS. Errors: Unavailable the caller, or all strangers together, have
-  // begun too many that are not whole.
+  // begun too many that are not whole, or have too many in flight.
   absl::Status CheckHeaders(const grpc::AuthContext& connection, absl::string_view path,
                             std::optional<absl::string_view> token) DP_EXCLUDES(mu_);
+
+  // For the builder of the server: tell the gate when calls end.
+  std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
 
   bool plain_text() const { return options_.plain_text; }
   const std::optional<security::TokenKey>& token_key() const { return options_.token_key; }
@@ -73,6 +82,9 @@ class Gate {
   const core::PlacementPolicy& placement() const { return driver_.placement(); }
 
  private:
+  class InFlight;
+  class Factory;
+
   // Certificates of so many connections stay parsed; each takes about 2 kB.
   static constexpr size_t kParsedMax = 20'000;
   // Calls without their messages that a caller may begin at once, in time.
@@ -98,7 +110,10 @@ class Gate {
   bool MayNoteHeaders() DP_EXCLUDES(mu_);
   // Counts a call that has come whole, and no longer its headers. Returns how long the caller must
   // wait; zero: the call goes on. `known`: the name is that of a caller; else it is a host's.
-  absl::Duration Take(bool known, const std::string& name, double per_second) DP_EXCLUDES(mu_);
+  absl::Duration Take(CallsInFlight::Call call, bool known, const std::string& name,
+                      double per_second) DP_EXCLUDES(mu_);
+  void End(CallsInFlight::Call call) DP_EXCLUDES(mu_);
+  bool HasTooManyInFlight(absl::string_view name, double per_second) const DP_REQUIRES(mu_);
   double headers_of_strangers() const;
 
   Driver& driver_;
@@ -114,6 +129,7 @@ class Gate {
   // By connection: the first calls of strangers.
   CallRates rates_of_new_connections_ DP_GUARDED_BY(mu_){CallRates::kCallersMax, absl::Seconds(2)};
   CallRates rates_of_notes_ DP_GUARDED_BY(mu_){1, absl::Seconds(1)};
+  CallsInFlight in_flight_ DP_GUARDED_BY(mu_);
   CallRates rates_of_strangers_ DP_GUARDED_BY(mu_);  // invented addresses crowd out no known caller
   absl::flat_hash_map<std::string, Caller> parsed_ DP_GUARDED_BY(mu_);  // by certificate in PEM
 };

@@ -23,9 +23,6 @@
 namespace dp::server {
 namespace {
 
-// Liveness must be asked at least every half lease; twice as often leaves time for a slow disk.
-constexpr int kLooksPerLease = 4;
-
 // A caller that is offered an element takes it at once, unless the caller has gone.
 constexpr absl::Duration kPromise = absl::Seconds(10);
 
@@ -244,7 +241,9 @@ bool Driver::Lose(core::LoseWorker verdict) {
 // The policies' decisions become commands of the same batch: lost workers first, then the rest.
 void Driver::ApplyVerdicts() {
   const size_t held_before = liveness_.held_back();
-  for (core::LoseWorker& verdict : liveness_.Overdue(now_)) (void)Lose(std::move(verdict));
+  if (now_ >= liveness_.next_look()) {
+    for (core::LoseWorker& verdict : liveness_.Overdue(now_)) (void)Lose(std::move(verdict));
+  }
   if (held_before == 0 && liveness_.held_back() > 0) {
     Log(Severity::kError, "evictions_held", {{"silent_workers", liveness_.held_back()}});
   }
@@ -327,12 +326,11 @@ void Driver::OfferElements() {
 
 absl::Duration Driver::UntilNextWake() const {
   if (journal_.compacting()) return absl::ZeroDuration();
-  const absl::Duration until_look = liveness_.shortest() / kLooksPerLease;
   const absl::Time next = std::min(
-      {waiters_.next_deadline(), offers_.next_deadline(), plan_again_at_, liveness_.next_due()});
+      {waiters_.next_deadline(), offers_.next_deadline(), plan_again_at_, liveness_.next_look()});
   const absl::Duration pulse =
       options_.notify != nullptr ? options_.notify->pulse() : absl::InfiniteDuration();
-  return std::min({until_look, next - Now(), pulse});
+  return std::min(next - Now(), pulse);
 }
 
 View Driver::MakeView() const {

@@ -14,6 +14,9 @@ namespace {
 
 // A lease has expired once more than its term has passed.
 constexpr absl::Duration kPast = absl::Milliseconds(1);
+// Half a lease without a look means that the coordinator stood still; twice as often leaves time
+// for a slow disk.
+constexpr int kLooksPerLease = 4;
 
 std::set<WorkerId> Listed(const Coordinator& coordinator) {
   std::set<WorkerId> listed;
@@ -49,6 +52,7 @@ void Liveness::Hear(WorkerId worker, Incarnation incarnation, absl::Time now,
   heard.watched = true;
   heard.leaving = false;
   if (lease_number == heard.offered.number) heard.term = heard.offered.term;
+  NoteTerm(heard, now);
 }
 
 // Numbers also grow from one coordinator process to the next. Otherwise a late heartbeat could name
@@ -74,6 +78,7 @@ Liveness::Lease Liveness::offer(WorkerId worker) const {
 
 void Liveness::Expect(WorkerId worker, Incarnation incarnation, absl::Time now) {
   heard_[worker] = {incarnation, now + kReturnsWithin, lease_, {lease_}};
+  NoteTerm(heard_[worker], now);
 }
 
 void Liveness::Leave(WorkerId worker) {
@@ -116,6 +121,11 @@ std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
   });
   if (most && overdue.empty()) held_back_ = CountSilent(now);
   return overdue;
+}
+
+absl::Time Liveness::next_look() const {
+  if (!looked_at_.has_value()) return absl::InfinitePast();
+  return std::min(*looked_at_ + shortest_ / kLooksPerLease, next_due_);
 }
 
 void Liveness::NoteTerm(const Heard& heard, absl::Time now) {

@@ -62,9 +62,10 @@ class Liveness {
   void KeepOnly(const std::set<WorkerId>& workers);
 
   // The incarnations whose lease has expired, by worker id. A verdict is repeated until Forget or
-  // Hear. Call it at least every half of shortest(). A longer gap means that the coordinator
-  // stalled or the clock was set; all leases then start anew. An expired short lease waits until
-  // enough workers with longer leases, which beat less often, would have been heard.
+  // Hear. Looks at every worker, so call it at next_look() and no more often. A gap of more than
+  // half of the shortest lease means that the coordinator stalled or the clock was set; all leases
+  // then start anew. An expired short lease waits until enough workers with longer leases, which
+  // beat less often, would have been heard.
   std::vector<LoseWorker> Overdue(absl::Time now);
 
   // The number of silent workers while verdicts on them are held back, as of the last Overdue; else
@@ -86,11 +87,9 @@ class Liveness {
   absl::Duration lease() const { return lease_; }
   // The worker's own; lease() if it is unknown.
   absl::Duration lease(WorkerId worker) const;
-  // The shortest lease of all, as of the last Overdue.
-  absl::Duration shortest() const { return shortest_; }
-  // When the next lease expires, as of the last Overdue. The owner must look then, since heartbeats
-  // alone do not make it look.
-  absl::Time next_due() const { return next_due_; }
+  // When the owner must call Overdue: a lease may have expired then, or a part of the shortest has
+  // passed since the last call. Heartbeats alone do not make it look.
+  absl::Time next_look() const;
 
  private:
   struct Heard {
@@ -120,8 +119,8 @@ class Liveness {
   std::optional<LoseWorker> Verdict(WorkerId worker, const Heard& heard, absl::Time now) const;
 
   const absl::Duration lease_;
-  absl::Duration shortest_;
-  absl::Time next_due_ = absl::InfiniteFuture();
+  absl::Duration shortest_;                       // lease of all
+  absl::Time next_due_ = absl::InfiniteFuture();  // no lease expires before
   std::map<WorkerId, Heard> heard_;
   std::optional<absl::Time> looked_at_;
   absl::Time awake_since_ = absl::InfinitePast();

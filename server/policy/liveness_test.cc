@@ -50,16 +50,33 @@ TEST_F(LivenessTest, OfAWorkerThatHasAnnouncedItsEndThatIsTold) {
 }
 
 TEST_F(LivenessTest, SaysWhenTheNextLeaseWillHaveRunOut) {
-  EXPECT_EQ(liveness_.next_due(), absl::InfiniteFuture());
+  EXPECT_LE(liveness_.next_look(), now_);
   liveness_.Hear(a_, Incarnation(7), now_);
   const absl::Time over = now_ + absl::Seconds(5);
   After(absl::Seconds(3));
   liveness_.Hear(b_, Incarnation(8), now_);
   After(absl::Seconds(1));
-  EXPECT_GT(liveness_.next_due(), over);
-  EXPECT_LE(liveness_.next_due(), over + absl::Milliseconds(10));
-  EXPECT_THAT(liveness_.Overdue(liveness_.next_due()), SizeIs(1));
-  EXPECT_GT(liveness_.next_due(), over + absl::Milliseconds(10));  // for the other worker
+  EXPECT_GT(liveness_.next_look(), over);
+  EXPECT_LE(liveness_.next_look(), over + absl::Milliseconds(10));
+  EXPECT_THAT(liveness_.Overdue(liveness_.next_look()), SizeIs(1));
+  EXPECT_GT(liveness_.next_look(), over + absl::Milliseconds(10));  // for the other worker
+}
+
+TEST_F(LivenessTest, SaysSoWhenALeaseBecomesShorter) {
+  liveness_.Hear(a_, Incarnation(7), now_);
+  (void)liveness_.Overdue(now_);
+  EXPECT_GT(liveness_.next_look(), now_ + absl::Seconds(1));
+  liveness_.Offer({{a_, absl::Seconds(1)}}, now_);
+  EXPECT_GT(liveness_.next_look(), now_ + absl::Seconds(1));
+  liveness_.Hear(a_, Incarnation(7), now_, liveness_.offer(a_).number);
+  EXPECT_LT(liveness_.next_look(), now_ + absl::Seconds(1));
+}
+
+// A coordinator that stands still must know it.
+TEST_F(LivenessTest, SaysSoAFewTimesWithinALease) {
+  EXPECT_THAT(After(absl::Seconds(1)), IsEmpty());
+  EXPECT_GT(liveness_.next_look(), now_);
+  EXPECT_LT(liveness_.next_look(), now_ + absl::Seconds(5) / 2);
 }
 
 TEST_F(LivenessTest, AHeartbeatExtendsTheLease) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
@@ -239,6 +240,54 @@ TEST_F(HeaderRatesTest, CallsThatEndWithTheirHeadersAreOnRecord) {
   EXPECT_EQ(refusals->refusals(0).caller(), "user ann");
   EXPECT_EQ(refusals->refusals(0).peer(), "");
   EXPECT_THAT(refusals->refusals(0).reason(), HasSubstr("user ann has begun too many calls"));
+}
+
+// A person may have 64 calls in flight here.
+class CallsInFlightTest : public CallRatesTest {
+ protected:
+  CallsInFlightTest() { calls_ = {.of_caller = 10}; }
+
+  // A call that waits for a change of the job until this object ends.
+  class Waiting {
+   public:
+    Waiting(ClusterClient& caller, const v1::Job& job) {
+      request_.set_job(job.id());
+      request_.set_since(job.version());
+      request_.mutable_timeout()->set_seconds(60);
+      caller.jobs().async()->Watch(&context_, &request_, &response_,
+                                   [this](const grpc::Status&) { ended_.Notify(); });
+    }
+    ~Waiting() {
+      context_.TryCancel();
+      ended_.WaitForNotification();
+    }
+
+   private:
+    grpc::ClientContext context_;
+    v1::WatchJobRequest request_;
+    v1::WatchJobResponse response_;
+    absl::Notification ended_;
+  };
+};
+
+TEST_F(CallsInFlightTest, WhoeverHasTooManyBeginsNoMoreUntilSomeHaveEnded) {
+  const auto ann = As({Role::kUser, "ann"}), bob = As({Role::kUser, "bob"});
+  const uint64_t id = ann->Submit(ClusterClient::AJob("job"), "request")->job().id();
+  const v1::Job job = ann->GetJob(id)->job();
+  std::list<Waiting> waiting;
+  for (size_t i = 1; i <= 64; ++i) {
+    waiting.emplace_back(*ann, job);
+    AwaitParked(i);
+  }
+  const grpc::Status rejected = WhoAmI(*ann);
+  EXPECT_EQ(rejected.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_THAT(rejected.error_message(), HasSubstr("user ann has too many calls in flight"));
+  EXPECT_TRUE(WhoAmI(*bob).ok());
+  waiting.clear();
+  AwaitParked(0);
+  while (WhoAmI(*ann).error_code() == StatusCode::UNAVAILABLE) {  // gRPC ends them in a moment
+  }
+  EXPECT_TRUE(WhoAmI(*ann).ok());
 }
 
 class PlainTextRateTest : public CallRatesTest {

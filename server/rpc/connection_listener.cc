@@ -254,7 +254,11 @@ void ConnectionListener::Ended(int fd) {
 void ConnectionListener::ResetThoseWhoDoNotRead(absl::Time now) {
   unread_looked_at_ = now;
   for (const int fd : open_.All()) {
-    if (!unread_.Look(fd, TrafficOn(fd))) continue;
+    if (UnreadOn(fd) <= UnreadAnswers::kUnreadBytes) {
+      unread_.Forget(fd);  // as nearly all, and at half the cost
+      continue;
+    }
+    if (!unread_.Look(fd, TrafficOn(fd), now)) continue;
     const FileDescriptor held(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!held.valid() || !WatchForEnd(fd)) continue;
     sockaddr_storage address{};
@@ -262,9 +266,8 @@ void ConnectionListener::ResetThoseWhoDoNotRead(absl::Time now) {
     (void)getpeername(held.get(), reinterpret_cast<sockaddr*>(&address), &size);
     ResetConnection(held.get());
     Ended(fd);
-    refusals_.AddConnection(
-        SocketEnd(address),
-        absl::ResourceExhaustedError("sends calls and does not read the answers"), absl::Now());
+    refusals_.AddConnection(SocketEnd(address),
+                            absl::ResourceExhaustedError("does not read its answers"), absl::Now());
   }
 }
 

@@ -27,7 +27,7 @@ namespace dp::server {
 //
 // Connections over TLS are those of strangers until the gate knows better. The listener looks at
 // how much these send, and holds back the handshakes of hosts that owe (StrangerConnections). It
-// resets connections whose other side sends calls and does not read the answers (UnreadAnswers).
+// resets connections whose other side does not read its answers (UnreadAnswers).
 //
 // It has a thread of its own. The acceptors, of a gRPC server that has started, must outlive it.
 class ConnectionListener {

@@ -186,6 +186,7 @@ ConnectionListener::Acceptors Server::Build(const ServerOptions& options) {
   SetTransport(builder, options);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(watch_.Interceptors());
+  interceptors.push_back(gate_.Interceptors());
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   if (options.tls.has_value()) {
     tls_ = builder.experimental().AddExternalConnectionAcceptor(

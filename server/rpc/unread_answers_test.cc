@@ -12,9 +12,11 @@ constexpr uint64_t kMuch = UnreadAnswers::kSentBytes;
 class UnreadAnswersTest : public testing::Test {
  protected:
   bool MustEnd(uint64_t received, uint64_t taken, uint64_t unread) {
-    return answers_.Look(kConnection, {.received = received, .taken = taken, .unread = unread});
+    const SocketTraffic traffic{.received = received, .taken = taken, .unread = unread};
+    return answers_.Look(kConnection, traffic, now_);
   }
   UnreadAnswers answers_;
+  absl::Time now_ = absl::FromUnixSeconds(1'800'000'000);
 };
 
 TEST_F(UnreadAnswersTest, WhoeverSendsOnAndReadsNothingMustEnd) {
@@ -41,6 +43,16 @@ TEST_F(UnreadAnswersTest, TheReaderOfALongLogOnASlowNetworkGoesOn) {
   for (uint64_t windows = 0; windows < 1'000'000; ++windows) {
     ASSERT_FALSE(MustEnd(35 * windows, (windows << 15), kMany));
   }
+}
+
+TEST_F(UnreadAnswersTest, WhoeverTakesNothingForLongMustEnd) {
+  EXPECT_FALSE(MustEnd(0, 0, kMany));
+  now_ += UnreadAnswers::kTakesNothing - absl::Seconds(1);
+  EXPECT_FALSE(MustEnd(0, 1, kMany));
+  now_ += UnreadAnswers::kTakesNothing - absl::Seconds(1);
+  EXPECT_FALSE(MustEnd(0, 1, kMany));
+  now_ += absl::Seconds(1);
+  EXPECT_TRUE(MustEnd(0, 1, kMany));
 }
 
 TEST_F(UnreadAnswersTest, AnotherConnectionOfTheSameNumberIsNotInDoubt) {

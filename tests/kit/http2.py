@@ -85,9 +85,9 @@ def end_of(address):
 class Connection:
     """with Connection("127.0.0.1:7070") as connection: connection.calls(10, "dp.v1.Access/WhoAmI")"""
 
-    def __init__(self, address, credential=None, window=None, buffer=None):
+    def __init__(self, address, credential=None, window=None, buffer=None, timeout_s=TIMEOUT_S):
         """`window`: bytes that the server may send on each stream; `buffer`: those that the kernel takes unread."""
-        raw = socket.create_connection(end_of(address), TIMEOUT_S)
+        raw = socket.create_connection(end_of(address), timeout_s)
         try:
             if buffer is not None:
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)

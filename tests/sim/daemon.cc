@@ -120,8 +120,10 @@ void Daemon::Heartbeat() {
       [this, sent](const absl::StatusOr<Lease>& beat) {
         Lapse(beat.status());
         if (beat.ok() && beat->number > lease_.number) lease_ = *beat;
-        // If no coordinator runs, none gives up the lease, and the next one waits a full term.
-        if (beat.ok() || absl::IsUnavailable(beat.status())) HoldLease(sent);
+        // If no coordinator runs, none gives up the lease, and the next one waits a full term. A
+        // lease that has run out may have been given up before.
+        const bool held = env_.events.now() < observed_.lease_held_until();
+        if (beat.ok() || (absl::IsUnavailable(beat.status()) && held)) HoldLease(sent);
         Reconcile();
         if (serving_) Later(lease_.term / 4, [this] { Heartbeat(); });
       });

@@ -16,6 +16,7 @@ namespace {
 
 constexpr server::Waiters::Capacity kWaitersMax = {
     .watches = 1000, .in_stores = 1000, .in_one_store = 1000};
+constexpr absl::Duration kTickMin = absl::Milliseconds(10);
 
 }  // namespace
 
@@ -107,7 +108,9 @@ void SimulatedDriver::Push(Item item) {
 
 void SimulatedDriver::Tick() {
   Serve();
-  Later(liveness_->shortest() / 4, [this] { Tick(); });
+  // A driver that is frozen has not looked when it should.
+  const absl::Duration until_look = liveness_->next_look() - env_.events.now();
+  Later(std::max(until_look, kTickMin), [this] { Tick(); });
 }
 
 void SimulatedDriver::Serve() {
@@ -161,7 +164,10 @@ core::Outcome SimulatedDriver::Apply(core::Action action) {
 }
 
 void SimulatedDriver::ApplyVerdicts() {
-  for (core::LoseWorker& verdict : liveness_->Overdue(env_.events.now())) {
+  std::vector<core::LoseWorker> overdue;
+  const absl::Time now = env_.events.now();
+  if (now >= liveness_->next_look()) overdue = liveness_->Overdue(now);
+  for (core::LoseWorker& verdict : overdue) {
     env_.Tell(absl::StrCat("worker ", verdict.worker.ToString(), " lost: ", verdict.reason));
     short_leases_lost_ += liveness_->lease(verdict.worker) < kLease;
     Lose(std::move(verdict));

@@ -241,14 +241,20 @@ bool Lease::SendBeat() {
 }
 
 // The coordinator counts from when it heard the call, which is not before the call was sent.
-void Lease::TellHeld(absl::Time sent) { mailbox_.Tell(LeaseHeld{sent + IsolationWithin(lease_)}); }
+void Lease::TellHeld(absl::Time sent) {
+  held_until_ = sent + IsolationWithin(lease_);
+  mailbox_.Tell(LeaseHeld{held_until_});
+}
 
 // While nothing listens, nobody can evict this worker. A coordinator that starts later first gives
-// every worker a full lease.
+// every worker a full lease. But the coordinator that is gone may have evicted a worker whose lease
+// had run out, and have stored that.
 void Lease::TellHeldIfAbsent() {
   if (!surroundings_.coordinator_absent) return;
   const absl::Time asked = surroundings_.clock.Now();
-  if (surroundings_.coordinator_absent()) TellHeld(asked);
+  if (surroundings_.coordinator_absent() && surroundings_.clock.Now() < held_until_) {
+    TellHeld(asked);
+  }
 }
 
 void Lease::Lose(const absl::Status& reason) {

@@ -81,7 +81,8 @@ class Lease {
   bool Register(Incarnation incarnation);
   bool Beat();
   bool SendBeat();
-  // Extends LeaseHeld: at `sent` or later the coordinator heard a call, or nothing listened there.
+  // Extends LeaseHeld: at `sent` or later the coordinator heard a call, or nothing listened there
+  // while the lease was held.
   void TellHeld(absl::Time sent);
   void TellHeldIfAbsent();
   // Adds the GPUs' readings if they are new.
@@ -118,6 +119,7 @@ class Lease {
   absl::Duration lease_;
   uint64_t lease_number_ = 0;  // the coordinator's number for it
   absl::Duration between_beats_;
+  absl::Time held_until_ = absl::InfinitePast();
   bool leaving_ = false;
   bool leave_told_ = false;
   uint64_t gpus_sent_ = 0;           // the reading that the coordinator has; 0: none

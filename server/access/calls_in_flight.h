@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+namespace dp::server {
+
+// How many calls of each caller are in flight. Pure. Not thread-safe.
+class CallsInFlight {
+ public:
+  using Call = const void*;
+
+  // A call that is begun and has not ended counts for the caller that it began with.
+  void Begin(Call call, const std::string& caller);
+  // Without effect on one that is not in flight.
+  void End(Call call);
+
+  size_t Of(absl::string_view caller) const;
+  size_t size() const { return calls_.size(); }
+
+ private:
+  using Callers = absl::flat_hash_map<std::string, size_t>;  // never zero
+
+  absl::flat_hash_map<Call, std::string> calls_;
+  Callers callers_;
+};
+
+}  // namespace dp::server
