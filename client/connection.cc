@@ -62,7 +62,7 @@ std::optional<absl::Duration> WaitForRate(const grpc::ClientContext& context,
 constexpr int kReconnectMsMin = 100;
 constexpr int kReconnectMsMax = 1000;
 // How long an attempt to connect may take, with its handshake. A coordinator that thousands call at
-// once lets them in in turns (server/rpc/handshake_turns.h).
+// once lets them in in turns (server/connections/handshake_turns.h).
 constexpr int kConnectMs = 10'000;
 // A peer that vanished without closing the connection (power, cable) is noticed within the sum.
 constexpr int kKeepaliveMs = 10'000;

@@ -6,11 +6,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/connections/listen_address.h"
 #include "server/policy/placement.h"
 #include "server/program/identity_dir.h"
 #include "server/program/limit_flags.h"
 #include "server/program/memory_shares.h"
-#include "server/rpc/listen_address.h"
 #include "store/key_values.h"
 
 namespace dp::server {

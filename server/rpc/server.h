@@ -11,12 +11,12 @@
 #include "server/access/authority.h"
 #include "server/access/gate.h"
 #include "server/callers/store_callers.h"
+#include "server/connections/connection_listener.h"
+#include "server/connections/listen_address.h"
 #include "server/driver/driver.h"
 #include "server/driver/health_watch.h"
 #include "server/logs/log_thread.h"
 #include "server/rpc/call_watch.h"
-#include "server/rpc/connection_listener.h"
-#include "server/rpc/listen_address.h"
 
 namespace dp::server {
 

@@ -78,7 +78,7 @@ class LeaseTest : public testing::Test {
   SettableClock clock_;
   const absl::Time start_ = clock_.Now();
   absl::Duration probe_takes_ = absl::Milliseconds(10);  // before nobody listens
-  std::vector<absl::Time> probed_at_;  // on the lease's thread
+  std::vector<absl::Time> probed_at_;                    // on the lease's thread
   std::atomic<int> asked_for_gpus_ = 0;
   std::vector<int> asked_for_gpus_before_;  // each call
   Mailbox mailbox_;

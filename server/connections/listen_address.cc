@@ -1,4 +1,4 @@
-#include "server/rpc/listen_address.h"
+#include "server/connections/listen_address.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>

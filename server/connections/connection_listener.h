@@ -12,9 +12,9 @@
 #include "grpcpp/server_builder.h"
 #include "server/access/refusals.h"
 #include "server/access/stranger_connections.h"
-#include "server/rpc/handshake_turns.h"
-#include "server/rpc/open_connections.h"
-#include "server/rpc/unread_answers.h"
+#include "server/connections/handshake_turns.h"
+#include "server/connections/open_connections.h"
+#include "server/connections/unread_answers.h"
 
 namespace dp::server {
 

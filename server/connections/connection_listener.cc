@@ -1,4 +1,4 @@
-#include "server/rpc/connection_listener.h"
+#include "server/connections/connection_listener.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -249,8 +249,8 @@ void ConnectionListener::Ended(int fd) {
   unread_.Forget(fd);
 }
 
-// gRPC may close a connection at any time, and other files then have its number. So one that must
-// end is held first; if it is still watched then, it is the one that was held.
+// gRPC may close a connection at any time, and other files then have its number. A connection that
+// must end is therefore held first. If it is still watched then, it is the one that was held.
 void ConnectionListener::ResetThoseWhoDoNotRead(absl::Time now) {
   unread_looked_at_ = now;
   for (const int fd : open_.All()) {

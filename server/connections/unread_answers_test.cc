@@ -1,4 +1,4 @@
-#include "server/rpc/unread_answers.h"
+#include "server/connections/unread_answers.h"
 
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "server/rpc/connection_listener.h"
+#include "server/connections/connection_listener.h"
 
 #include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/security/certificate_authority.h"
 #include "gtest/gtest.h"
-#include "server/rpc/listen_address.h"
+#include "server/connections/listen_address.h"
 
 namespace dp::server {
 namespace {
@@ -319,7 +319,7 @@ TEST_F(ConnectionListenerTest, AClientThatSendsOnAndReadsNothingIsReset) {
     (void)recv(kept.socket(), read.data(), read.size(), 0);
     return refusals() == 1;
   }));
-  EXPECT_EQ(send(client.get(), "x", 1, MSG_NOSIGNAL), -1);
+  EXPECT_TRUE(Await([&] { return recv(kept.socket(), read.data(), read.size(), 0) == 0; }));
   StopListening();
 }
 

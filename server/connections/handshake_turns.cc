@@ -1,4 +1,4 @@
-#include "server/rpc/handshake_turns.h"
+#include "server/connections/handshake_turns.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "server/rpc/open_connections.h"
+#include "server/connections/open_connections.h"
 
 #include <set>
 
