@@ -244,7 +244,7 @@ absl::Status Gate::Count(grpc::CallbackServerContext& context, Rpc rpc, const Ca
   if (known) strangers_.Proven(caller.peer);
   const double per_second = PerSecond(options_.calls, caller, known);
   const absl::Duration wait =
-      Take(&context, known,
+      Take(static_cast<const grpc::ServerContextBase*>(&context), known,
            known ? CountedAs(caller, rpc == Rpc::kWorkersHeartbeat) : HostOf(caller), per_second);
   if (wait == absl::ZeroDuration()) return absl::OkStatus();
   const int64_t wait_ms = absl::ToInt64Milliseconds(wait) + 1;

@@ -31,8 +31,9 @@ Refusals::Source Refusals::SourceOf(const RefusedCall& call) {
   return {call.caller, call.peer.substr(0, call.peer.rfind(':'))};
 }
 
-void Refusals::AddConnection(const std::string& peer, const absl::Status& why, absl::Time at) {
-  const RefusedCall refusal{at, ToString(Caller()), peer, std::nullopt, Shortened(why.message())};
+void Refusals::AddConnection(const std::string& caller, const std::string& peer,
+                             const absl::Status& why, absl::Time at) {
+  const RefusedCall refusal{at, caller, peer, std::nullopt, Shortened(why.message())};
   if (!Note(refusal)) return;
   Log(Severity::kWarning, "connection_shut_down", {{"peer", peer}, {"reason", refusal.reason}});
 }

@@ -45,9 +45,9 @@ class Refusals {
   static constexpr absl::Duration kLineAgainAfter = absl::Minutes(10);
 
   void Add(const Caller& caller, Rpc rpc, const absl::Status& why, absl::Time at) DP_EXCLUDES(mu_);
-  // A connection that was shut down, whoever calls.
-  void AddConnection(const std::string& peer, const absl::Status& why, absl::Time at)
-      DP_EXCLUDES(mu_);
+  // A connection that was shut down; `caller` is as much as is known of who calls.
+  void AddConnection(const std::string& caller, const std::string& peer, const absl::Status& why,
+                     absl::Time at) DP_EXCLUDES(mu_);
   // Oldest first, by the last call of each.
   std::deque<RefusedCall> Latest() const DP_EXCLUDES(mu_);
 

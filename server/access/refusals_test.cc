@@ -103,7 +103,7 @@ TEST_F(RefusalsTest, ARefusalThatRepeatsIsLoggedNowAndThen) {
 
 TEST_F(RefusalsTest, AConnectionThatWasShutDownIsARefusalWithoutRpc) {
   testing::internal::CaptureStderr();
-  for (int i = 0; i < 3; ++i) refusals_.AddConnection("10.0.0.1:5", kWhy, kNow);
+  for (int i = 0; i < 3; ++i) refusals_.AddConnection("a client", "10.0.0.1:5", kWhy, kNow);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("event=connection_shut_down peer=10.0.0.1:5 reason=\"it belongs to bob\""));
   ASSERT_EQ(refusals_.Latest().size(), 1u);

@@ -14,18 +14,15 @@ constexpr unsigned kTcpEstablished = 1;
 
 }  // namespace
 
-uint64_t UnreadOn(int socket) {
-  int bytes = 0;
-  return ioctl(socket, SIOCOUTQ, &bytes) == 0 ? static_cast<uint64_t>(bytes) : 0;
-}
-
 SocketTraffic TrafficOn(int socket) {
   tcp_info info{};
   socklen_t size = sizeof(info);
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {.ended = true};
+  int unread = 0;
+  if (ioctl(socket, SIOCOUTQ, &unread) != 0) unread = 0;
   return {.received = info.tcpi_bytes_received,
           .taken = info.tcpi_bytes_acked,
-          .unread = UnreadOn(socket),
+          .unread = static_cast<uint64_t>(unread),
           .ended = info.tcpi_state != kTcpEstablished};
 }
 

@@ -139,7 +139,7 @@ bool StrangerConnections::Owes(absl::string_view host, absl::Time now) const {
 void StrangerConnections::Refuse(const std::vector<Stranger>& strangers) {
   for (const Stranger& stranger : strangers) {
     refusals_.AddConnection(
-        stranger.end,
+        ToString(Caller()), stranger.end,
         absl::ResourceExhaustedError(absl::StrCat(stranger.host, " ", stranger.fault)),
         absl::Now());
   }

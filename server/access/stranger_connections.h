@@ -31,7 +31,8 @@ class StrangerConnections {
   // same address.
   static constexpr uint64_t kSparedBytes = 16 << 10;
   // Answers to strangers are short. Whoever leaves more unread only has the coordinator keep them.
-  static constexpr uint64_t kUnreadBytes = 64 << 10;
+  // The kernel keeps no less before it takes no more from gRPC.
+  static constexpr uint64_t kUnreadBytes = 16 << 10;
   // Nobody needs longer to prove who calls. A probe of the health that keeps its connection opens
   // another one.
   static constexpr absl::Duration kAgeMax = absl::Minutes(1);

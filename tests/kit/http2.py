@@ -11,6 +11,7 @@ INITIAL_WINDOW_SIZE = 4
 WINDOW = 65535  # of a connection and a stream, before any update
 FRAME_MAX = 16384
 TIMEOUT_S = 60
+SEGMENT = 1400  # bytes of one on Ethernet
 
 
 def frame(kind, flags, stream, payload=b""):
@@ -85,12 +86,16 @@ def end_of(address):
 class Connection:
     """with Connection("127.0.0.1:7070") as connection: connection.calls(10, "dp.v1.Access/WhoAmI")"""
 
-    def __init__(self, address, credential=None, window=None, buffer=None, timeout_s=TIMEOUT_S):
-        """`window`: bytes that the server may send on each stream; `buffer`: those that the kernel takes unread."""
-        raw = socket.create_connection(end_of(address), timeout_s)
+    def __init__(self, address, credential=None, window=None, unread=None, timeout_s=TIMEOUT_S):
+        """`window`: bytes that the server may send on each stream; `unread`: those that the kernel keeps unread."""
+        raw = socket.socket()
         try:
-            if buffer is not None:
-                raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+            raw.settimeout(timeout_s)
+            if unread is not None:
+                # Short segments keep the server's buffer small as well.
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, unread)
+                raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT)
+            raw.connect(end_of(address))
             self.socket = tls_context(credential).wrap_socket(raw)
         except BaseException:
             raw.close()

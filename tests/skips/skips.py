@@ -33,7 +33,8 @@ GTEST = re.compile(r"^\S+:\d+: Skipped\n(?P<reason>.*)$", re.MULTILINE)
 # A failed case and what it printed; of a Python case, what stands below its name at the end.
 GTEST_FAILED = re.compile(r"^\[ RUN      \] (?P<case>\S+)\n(?P<text>(?:(?!\[ RUN ).*\n)*?)\[  FAILED  \] (?P=case)[, ]",
                           re.MULTILINE)
-UNITTEST_FAILED = re.compile(r"^(?:FAIL|ERROR): (?P<case>.*)\n(?P<text>(?:.*\n)*?)\n", re.MULTILINE)
+UNITTEST_FAILED = re.compile(r"^(?:FAIL|ERROR): (?P<case>.*)\n(?:.*\n)?-{70}\n(?P<text>(?:.*\n)*?)\n", re.MULTILINE)
+GTEST_UNFINISHED = re.compile(r"^\[ RUN      \] (?P<case>\S+)\n(?P<text>(?:(?!\[ ).*\n)*)\Z", re.MULTILINE)
 ASSERTION = re.compile(r"^\S+:\d+: Failure\n", re.MULTILINE)
 WHY_LINES = 6
 
@@ -59,7 +60,7 @@ def failures(cases):
         if case.get("status") != "fail":
             continue
         output = case.findtext("system-out") or ""
-        failed = [match for form in (GTEST_FAILED, UNITTEST_FAILED) for match in form.finditer(output)]
+        failed = [match for form in (GTEST_FAILED, GTEST_UNFINISHED, UNITTEST_FAILED) for match in form.finditer(output)]
         for name, text in [(match["case"], match["text"]) for match in failed] or [("", output)]:
             yield f"FAILED {case.get('name')} {name}".rstrip()
             yield from (f"    {line}" for line in why(text))

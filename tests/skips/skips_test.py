@@ -106,8 +106,16 @@ class SkipsTest(unittest.TestCase):
         self.assertEqual(self.report(("cpp?", GTEST_FAILED), ("passed", GTEST_FAILED))[1],
                          ["FAILED cpp A.B2/0", "    /src/a_test.cc:25: Failure", "    Expected: true"])
         self.assertEqual(self.report(("python?", UNITTEST_FAILED))[1],
-                         ["FAILED python test_a (__main__.A.test_a)", "    " + "-" * 70,
+                         ["FAILED python test_a (__main__.A.test_a)",
                           "    Traceback (most recent call last):", "    AssertionError: 1 != 2"])
+
+    def test_a_line_that_looks_like_a_failed_case_is_none(self):
+        self.assertEqual(self.report(("python?", "ERROR: pip could not\n\n" + UNITTEST_FAILED))[1][0],
+                         "FAILED python test_a (__main__.A.test_a)")
+
+    def test_a_case_in_which_the_program_ended_is_told_too(self):
+        self.assertEqual(self.report(("cpp?", GTEST_FAILED + "[ RUN      ] A.D\nabort: x\n"))[1][-2:],
+                         ["FAILED cpp A.D", "    abort: x"])
 
     def test_of_a_program_that_names_no_case_the_last_lines_are_told(self):
         self.assertEqual(self.report(("crash?", "one\ntwo\n"))[1], ["FAILED crash", "    one", "    two"])

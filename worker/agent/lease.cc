@@ -252,12 +252,14 @@ void Lease::TellHeld(absl::Time sent) {
 void Lease::TellHeldIfAbsent() {
   if (!surroundings_.coordinator_absent) return;
   const absl::Time asked = surroundings_.clock.Now();
+  if (asked >= held_until_) return;
   if (surroundings_.coordinator_absent() && surroundings_.clock.Now() < held_until_) {
     TellHeld(asked);
   }
 }
 
 void Lease::Lose(const absl::Status& reason) {
+  held_until_ = absl::InfinitePast();
   mailbox_.Tell(LeaseLost{session_.incarnation, reason});
 }
 
