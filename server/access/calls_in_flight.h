@@ -22,10 +22,8 @@ class CallsInFlight {
   size_t size() const { return calls_.size(); }
 
  private:
-  using Callers = absl::flat_hash_map<std::string, size_t>;  // never zero
-
   absl::flat_hash_map<Call, std::string> calls_;
-  Callers callers_;
+  absl::flat_hash_map<std::string, size_t> callers_;  // never zero
 };
 
 }  // namespace dp::server

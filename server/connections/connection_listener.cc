@@ -250,34 +250,33 @@ void ConnectionListener::Ended(int fd) {
   unread_.Forget(fd);
 }
 
-// gRPC may close a connection at any time, and other files then have its number. A connection that
-// must end is therefore held first. If it is still watched then, it is the one that was held.
 void ConnectionListener::ResetThoseWhoDoNotRead(absl::Time now) {
   unread_looked_at_ = now;
   std::vector<pollfd> sockets;
   for (const int fd : open_.All()) sockets.push_back({.fd = fd, .events = POLLOUT, .revents = 0});
-  (void)poll(sockets.data(), sockets.size(), /*timeout=*/0);
+  if (poll(sockets.data(), sockets.size(), /*timeout=*/0) < 0) return;
   for (const auto& [fd, asked, state] : sockets) {
     if (state != 0) {
       unread_.Forget(fd);
-      continue;
+    } else if (unread_.Full(fd, TrafficOn(fd), now)) {
+      Reset(fd, absl::ResourceExhaustedError("it does not read its answers"));
     }
-    if (!unread_.Full(fd, TrafficOn(fd), now)) continue;
-    const FileDescriptor held(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    if (!held.valid()) continue;
-    if (!WatchForEnd(fd)) {
-      Ended(fd);
-      continue;
-    }
+  }
+}
+
+// gRPC may close a connection at any time, and other files then have its number. It is therefore
+// held first. If it is still watched then, it is the one that was held.
+void ConnectionListener::Reset(int fd, const absl::Status& why) {
+  const FileDescriptor held(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!held.valid()) return;
+  if (WatchForEnd(fd)) {
     sockaddr_storage address{};
     socklen_t size = sizeof(address);
     (void)getpeername(held.get(), reinterpret_cast<sockaddr*>(&address), &size);
     ResetConnection(held.get());
-    Ended(fd);
-    refusals_.AddConnection("a client", SocketEnd(address),
-                            absl::ResourceExhaustedError("it does not read its answers"),
-                            absl::Now());
+    refusals_.AddConnection("a client", SocketEnd(address), why, absl::Now());
   }
+  Ended(fd);
 }
 
 void ConnectionListener::BeginHandshakes(absl::Time now) {

@@ -95,6 +95,8 @@ class ConnectionListener {
   // The connection that gRPC was given under this number has ended.
   void Ended(int fd);
   void ResetThoseWhoDoNotRead(absl::Time now);
+  // Resets a connection that gRPC was given. Without a free descriptor, the next look does.
+  void Reset(int fd, const absl::Status& why);
   // Passes on those whose turn it is.
   void BeginHandshakes(absl::Time now);
   void Close(std::map<int, Silent>::iterator silent);
