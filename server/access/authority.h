@@ -11,6 +11,10 @@
 
 namespace dp::server {
 
+// The name of the administrator whose credential the coordinator makes. It stays one, so that
+// whoever can start the coordinator is never locked out.
+inline constexpr char kLocalAdmin[] = "admin";
+
 // A certificate as its holder needs it, in PEM.
 struct IssuedCertificate {
   std::string chain;        // the certificate, then that of the authority

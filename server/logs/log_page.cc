@@ -220,17 +220,22 @@ bool SelectsKind(const LogQuery& query, LogStreamKey::Kind kind) {
 
 absl::StatusOr<LogPage> ReadPage(const Streams& streams, const LogQuery& query) {
   DP_ASSIGN_OR_RETURN(const std::vector<Span> spans, Selection(query).Of(streams));
-  const uint64_t busy =
-      std::count_if(spans.begin(), spans.end(), [](auto& s) { return !s.empty(); });
-  // Equal shares: otherwise a rank that floods would fill every page, and its peers' lines would
-  // not be read. But a whole line must fit, whatever the number of streams. With more than 16 busy
-  // streams, those without room are read once the ones before them have no more.
+  const auto first = std::find_if(spans.begin(), spans.end(), [](auto& s) { return !s.empty(); });
+  const Generation reading = first == spans.end() ? Generation() : first->stream.generation;
+  const uint64_t busy = std::count_if(spans.begin(), spans.end(), [&](auto& s) {
+    return !s.empty() && s.stream.generation == reading;
+  });
+  // Equal shares for the streams of a generation: otherwise a rank that floods would fill every
+  // page, and its peers' lines would not be read. But a whole line must fit, whatever the number of
+  // streams. With more than 16 busy streams, those without room are read once the ones before them
+  // have no more, and so are later generations.
   const uint64_t share =
       std::max<uint64_t>(kWholeLineBytesMax, kLogPageBytesMax / std::max<uint64_t>(busy, 1));
   LogPage page{.exhausted = true};
   uint64_t room = kLogPageBytesMax;
   for (const Span& span : spans) {
-    if (room < share && !span.empty()) {
+    const bool waits = !page.exhausted && span.stream.generation > reading;
+    if (!span.empty() && (room < share || waits)) {
       page.next.push_back({span.stream, span.begin});
       page.exhausted = false;
       continue;

@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "server/logs/testing/log_store_fixture.h"
 
 namespace dp::server {
@@ -144,6 +146,19 @@ TEST_F(LogStoreTest, ABusyStreamLeavesRoomForTheOthers) {
   Append(0, std::string(2 * kLogPageBytesMax, 'x') + "\n", Stream(0));
   Append(0, "quiet\n", Stream(1));
   EXPECT_EQ(Read().chunks.at(1).data, "quiet\n");
+}
+
+TEST_F(LogStoreTest, GenerationsAreReadOneAfterTheOther) {
+  std::string lines, expected;
+  for (uint64_t i = 0; i < 3 * kLogPageBytesMax / 100; ++i) lines += std::string(99, 'x') + '\n';
+  for (uint64_t generation : {1, 2, 3}) {
+    const std::string text = absl::StrReplaceAll(lines, {{"x", absl::StrCat(generation)}});
+    for (size_t at = 0; at < text.size(); at += kLogPageBytesMax) {
+      Append(at, text.substr(at, kLogPageBytesMax), Stream(0, Kind::kStdout, generation));
+    }
+    expected += text;
+  }
+  EXPECT_TRUE(Text() == expected);
 }
 
 TEST_F(LogStoreTest, MoreStreamsThanAPageHoldsAreAllGivenInTheEnd) {

@@ -13,9 +13,6 @@
 
 namespace dp::server {
 
-// The name of the administrator whose credential the coordinator makes.
-inline constexpr char kLocalAdmin[] = "admin";
-
 // The facts that the identity of a coordinator depends on, besides its files.
 struct IdentityOptions {
   // Names and addresses at which it can be reached; its certificate holds them.

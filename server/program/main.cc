@@ -87,7 +87,7 @@ void PrintHowToJoin(const ListenAddress& address, const Authority& authority) {
   const absl::Duration valid_for = Authority::kTokenDefault;
   const std::string worker = authority.JoinToken({security::Role::kWorker, ""}, 0, now, valid_for);
   const std::string admin =
-      authority.JoinToken({security::Role::kAdmin, "admin"}, 1, now, valid_for);
+      authority.JoinToken({security::Role::kAdmin, kLocalAdmin}, 1, now, valid_for);
   std::printf(
       "within an hour, join a worker with:  dp-worker --coordinator %s --join %s\n"
       "and log in as administrator with:    dpctl --coordinator %s login <<< %s\n"

@@ -155,6 +155,8 @@ class AccessService final : public v1::Access::CallbackService {
     const absl::Status checked = IsPerson(*role) ? CheckName(identity) : absl::OkStatus();
     if (!checked.ok()) return Refuse(admission, context, checked);
     if (!valid.ok()) return Refuse(admission, context, valid.status());
+    const absl::Status left = CheckAdminsLeft(identity, admission.caller());
+    if (!left.ok()) return Refuse(admission, context, left);
     return Apply(admission, context, core::GrantRole{identity.name, *role},
                  [=, this](const core::Outcome&, const View& view) {
                    return MakeToken(identity, /*uses=*/1, *valid, view, response);
@@ -228,14 +230,34 @@ class AccessService final : public v1::Access::CallbackService {
     Identity& identity = claims.identity;
     if (identity.role == Role::kWorker && identity.name.empty()) identity.name = request.name();
     if (identity.role == Role::kWorker && identity.name != request.name()) {
-      return absl::UnauthenticatedError(absl::StrCat("the token is for worker ", identity.name,
-                                                     ", and not for ", request.name()));
+      return absl::UnauthenticatedError(absl::StrCat(
+          "the token is for worker ", identity.name, ", and not for ",
+          request.name().empty() ? "one without a name" : request.name(),
+          "; start dp-worker with --name ", identity.name, ", or ask for another token"));
     }
     const bool unnamed = identity.role == Role::kWorker && identity.name.empty();
     DP_RETURN_IF_ERROR(CheckName(unnamed ? Identity{Role::kWorker, request.host()} : identity));
     core::UseToken use{claims.id, claims.uses, claims.expires_at, identity, request.host()};
     if (!claims.id.empty()) use.made_at = claims.made_at;
     return use;
+  }
+  // Whether administrators are left after a grant. Errors: InvalidArgument, FailedPrecondition.
+  static absl::Status CheckAdminsLeft(const Identity& granted, const Caller& by) {
+    if (granted.role == Role::kAdmin) return absl::OkStatus();
+    if (granted.name == kLocalAdmin) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(kLocalAdmin,
+                       " is the administrator whose credential the coordinator makes, and stays "
+                       "one; give the person another name"));
+    }
+    if (by.is_person() && by.identity.name == granted.name) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(granted.name,
+                       " would take the role of an administrator from itself; let another "
+                       "administrator grant the role ",
+                       security::NameOf(granted.role)));
+    }
+    return absl::OkStatus();
   }
   // Whether this coordinator's authority has signed the certificate. Others may be trusted, too.
   bool IsOurs(const std::string& pem) const {

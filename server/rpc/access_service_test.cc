@@ -228,6 +228,22 @@ TEST_F(AccessServiceTest, GrantGivesARoleAndATokenForIt) {
   EXPECT_EQ(NameIn(Enroll(*nobody_, granted->token())), "viewer ann");
 }
 
+TEST_F(AccessServiceTest, AGrantLocksNoAdministratorOut) {
+  const auto grant = [](ClusterClient& by, const std::string& name, const std::string& role) {
+    v1::GrantRequest request;
+    request.set_name(name);
+    request.set_role(role);
+    return by.Call(by.access(), &v1::Access::Stub::Grant, request).status.error_message();
+  };
+  const auto eve = As({Role::kAdmin, "eve"});
+  EXPECT_THAT(grant(*eve, "admin", "user"), HasSubstr("admin is the administrator whose"));
+  EXPECT_THAT(grant(*eve, "eve", "viewer"), HasSubstr("eve would take the role"));
+  EXPECT_EQ(grant(*eve, "admin", "admin"), "");
+  EXPECT_EQ(WhoIs(*eve), "admin eve");
+  EXPECT_EQ(grant(*As({Role::kAdmin, "bob"}), "eve", "viewer"), "");
+  EXPECT_EQ(WhoIs(*eve), "viewer eve");
+}
+
 TEST_F(AccessServiceTest, RevokeEndsThePersonOrTheWorkerOfTheName) {
   const auto ann = As(kAnn);
   const auto worker = As({Role::kWorker, "ann"});

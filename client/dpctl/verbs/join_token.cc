@@ -18,9 +18,11 @@ bool OnlyFromThisHost(const std::string& address) {
 // A person's token goes through standard input, so that no list of processes shows it. A worker
 // hides its token in its command line.
 std::string LineFor(const JoinToken& token, const std::string& address) {
-  return token.role == "worker"
-             ? absl::StrCat("dp-worker --coordinator ", address, " --join ", token.token)
-             : absl::StrCat("dpctl --coordinator ", address, " login <<< ", token.token);
+  if (token.role != "worker") {
+    return absl::StrCat("dpctl --coordinator ", address, " login <<< ", token.token);
+  }
+  const std::string name = token.name.empty() ? "" : absl::StrCat(" --name ", token.name);
+  return absl::StrCat("dp-worker --coordinator ", address, name, " --join ", token.token);
 }
 
 void PrintLine(const JoinToken& token, Context& context) {
