@@ -19,8 +19,7 @@ namespace dp::server {
 // thread-safe.
 class UnreadAnswers {
  public:
-  // The caller looks at each connection so often. Within this time gRPC may keep some 50 MB for all
-  // of them, as fast as it reads calls on two cores.
+  // The caller looks at each connection so often. Until then gRPC keeps whatever comes.
   static constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
   // As long as the socket stays full, the other side may send so much, and besides a part of what
   // it takes.

@@ -132,7 +132,8 @@ TEST_F(AccessServiceTest, ATokenForOneWorkerIsForNoOther) {
   const std::string token = Token("worker", "a");
   const auto other = Enroll(*nobody_, token, "b");
   EXPECT_EQ(other.status.error_code(), StatusCode::UNAUTHENTICATED);
-  EXPECT_THAT(other.status.error_message(), HasSubstr("for worker a"));
+  EXPECT_THAT(other.status.error_message(), HasSubstr("for worker a, and not for b; "));
+  EXPECT_THAT(Enroll(*nobody_, token, "").status.error_message(), HasSubstr("with --name a"));
   EXPECT_EQ(NameIn(Enroll(*nobody_, token, "a")), "worker a");
 }
 

@@ -53,6 +53,11 @@ TEST_F(AccessVerbsTest, ATokenIsForAnyNumberOfWorkersForAnHour) {
   EXPECT_EQ(FromProto(Asked().valid_for()), absl::Hours(1));
 }
 
+TEST_F(AccessVerbsTest, TheLineOfATokenForOneWorkerHasItsName) {
+  EXPECT_EQ(Dpctl("token worker node7 --coordinator 10.0.0.1:7070").out,
+            "dp-worker --coordinator 10.0.0.1:7070 --name node7 --join dpj1.t\n");
+}
+
 TEST_F(AccessVerbsTest, ATokenOfAPersonIsUsedToLogIn) {
   EXPECT_EQ(Dpctl("token user ann --coordinator 10.0.0.1:7070 --valid-for 5m").out,
             "dpctl --coordinator 10.0.0.1:7070 login <<< dpj1.t\n");
