@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 
 namespace dp {
 
@@ -38,6 +40,14 @@ std::string SocketEnd(const in6_addr& address, uint16_t port) {
 std::string SocketHost(const sockaddr_storage& address) {
   const std::string end = SocketEnd(address);
   return end.substr(0, end.rfind(':'));
+}
+
+std::string SocketEndOfPeer(absl::string_view peer) {
+  if (!absl::ConsumePrefix(&peer, "ipv4:")) (void)absl::ConsumePrefix(&peer, "ipv6:");
+  std::string end = absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}});
+  const size_t link = end.find("%25"), port = end.find("]:");
+  if (link != std::string::npos && port != std::string::npos) end.erase(link, port - link);
+  return end;
 }
 
 }  // namespace dp

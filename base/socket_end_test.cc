@@ -42,5 +42,11 @@ TEST(SocketEndTest, WhatTheSystemAnswersIsOfEitherFamily) {
   EXPECT_EQ(SocketEnd(address), "");
 }
 
+TEST(SocketEndTest, GrpcsPeersHaveTheSameText) {
+  EXPECT_EQ(SocketEndOfPeer("ipv4:10.0.0.2:40312"), "10.0.0.2:40312");
+  EXPECT_EQ(SocketEndOfPeer("ipv6:%5Bfd00::1%5D:40312"), V6("fd00::1", 40312));
+  EXPECT_EQ(SocketEndOfPeer("ipv6:%5Bfe80::1%252%5D:40312"), V6("fe80::1", 40312));
+}
+
 }  // namespace
 }  // namespace dp

@@ -185,6 +185,7 @@ absl::Status Gate::CheckHeaders(const grpc::AuthContext& connection, absl::strin
   const std::optional<Rpc> rpc = RpcAt(path);
   const absl::Status status = known ? CheckHeadersOf(caller, rpc == Rpc::kWorkersHeartbeat)
                                     : CheckHeadersOfStranger(connection);
+  if (!status.ok()) refusals_.CountAtHeaders();
   if (!status.ok() && rpc.has_value() && MayNoteHeaders()) {
     refusals_.Add(known ? caller : Caller(), *rpc, status, absl::Now());
   }

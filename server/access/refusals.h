@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -48,6 +49,10 @@ class Refusals {
   // A connection that was shut down; `caller` is as much as is known of who calls.
   void AddConnection(const std::string& caller, const std::string& peer, const absl::Status& why,
                      absl::Time at) DP_EXCLUDES(mu_);
+  // A call was rejected when gRPC had read its headers. They may come faster than one can note
+  // them, so it need not be added.
+  void CountAtHeaders() { at_headers_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t at_headers() const { return at_headers_.load(std::memory_order_relaxed); }
   // Oldest first, by the last call of each.
   std::deque<RefusedCall> Latest() const DP_EXCLUDES(mu_);
 
@@ -69,6 +74,7 @@ class Refusals {
   void Forget(List::iterator kept) DP_REQUIRES(mu_);
   bool MayLog(absl::Time at) DP_REQUIRES(mu_);
 
+  std::atomic<uint64_t> at_headers_ = 0;
   mutable Mutex mu_;
   List latest_ DP_GUARDED_BY(mu_);  // oldest first
   absl::flat_hash_map<Key, List::iterator> by_key_ DP_GUARDED_BY(mu_);

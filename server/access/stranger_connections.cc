@@ -6,15 +6,15 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/program/descriptor_limit.h"
+#include "base/socket_end.h"
 #include "server/access/socket_traffic.h"
 
 namespace dp::server {
@@ -24,16 +24,6 @@ namespace {
 constexpr int kWindowOfTheKernel = 1 << 30;
 void SetWindow(int socket, int bytes) {
   (void)setsockopt(socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, &bytes, sizeof(bytes));
-}
-
-// As SocketEnd writes it. gRPC writes "ipv4:10.0.0.2:40312" and "ipv6:%5Bfe80::1%252%5D:40312",
-// where 2 is the number of a link.
-std::string EndOf(absl::string_view peer) {
-  if (!absl::ConsumePrefix(&peer, "ipv4:")) (void)absl::ConsumePrefix(&peer, "ipv6:");
-  std::string end = absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}});
-  const size_t link = end.find("%25"), port = end.find("]:");
-  if (link != std::string::npos && port != std::string::npos) end.erase(link, port - link);
-  return end;
 }
 
 }  // namespace
@@ -52,7 +42,7 @@ bool StrangerConnections::Add(int socket, const std::string& host, const std::st
 
 void StrangerConnections::Proven(absl::string_view peer) {
   if (size() == 0) return;
-  const std::string end = EndOf(peer);
+  const std::string end = SocketEndOfPeer(peer);
   MutexLock lock(mu_);
   const auto known = by_end_.find(end);
   if (known == by_end_.end()) return;
@@ -129,6 +119,16 @@ absl::Time StrangerConnections::next_look() const {
   MutexLock lock(mu_);
   if (strangers_.empty()) return absl::InfiniteFuture();
   return looked_at_ + (at_rest_ ? kLookAtRestEvery : kLookEvery);
+}
+
+void StrangerConnections::HoldBack(absl::string_view host, absl::Time now) {
+  MutexLock lock(mu_);
+  bytes_.Add(host, std::numeric_limits<uint64_t>::max(), now);
+}
+
+bool StrangerConnections::Has(int socket) const {
+  MutexLock lock(mu_);
+  return strangers_.contains(socket);
 }
 
 bool StrangerConnections::Owes(absl::string_view host, absl::Time now) const {

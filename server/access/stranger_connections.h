@@ -58,8 +58,13 @@ class StrangerConnections {
   void Ended(int socket, absl::Time now) DP_EXCLUDES(mu_);
   // When to look again; infinite: there is none to look at.
   absl::Time next_look() const DP_EXCLUDES(mu_);
+  // Whether the connection that gRPC has under this number is one of them.
+  bool Has(int socket) const DP_EXCLUDES(mu_);
   // Whether the host owes. Its new connections are to wait.
   bool Owes(absl::string_view host, absl::Time now) const DP_EXCLUDES(mu_);
+
+  // From now on the host owes for as long as a host can.
+  void HoldBack(absl::string_view host, absl::Time now) DP_EXCLUDES(mu_);
 
   size_t size() const { return count_.load(std::memory_order_relaxed); }
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
@@ -23,6 +24,7 @@
 #include "base/program/descriptor_limit.h"
 #include "base/socket_end.h"
 #include "server/access/socket_traffic.h"
+#include "server/connections/stream_counts.h"
 
 namespace dp::server {
 namespace {
@@ -46,6 +48,14 @@ absl::Status NoDescriptors() {
       "the process has no descriptors for more connections; raise its limit on open files");
 }
 
+// As SocketEnd writes it; empty: the connection has ended.
+std::string PeerOf(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  (void)getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  return SocketEnd(address);
+}
+
 // For epoll_wait. Rounded up: what is due has come by then.
 int MillisecondsUntil(absl::Time at, absl::Time now) {
   if (at == absl::InfiniteFuture()) return -1;
@@ -67,6 +77,7 @@ ConnectionListener::ConnectionListener(FileDescriptor listener, const Acceptors&
       refusals_(refusals),
       turns_(limits.handshakes),
       open_(limits.open_of_host),
+      abandoned_(limits.abandoned),
       full_("connections_refused") {
   DP_CHECK(epoll_.valid() && end_.valid());
   Watch(listener_.get());
@@ -111,6 +122,7 @@ void ConnectionListener::DoWhatIsDue(absl::Time now) {
   if (now >= accept_at_) SetAccepting(true);
   if (now >= strangers_.next_look()) strangers_.Look(now);
   if (now - unread_looked_at_ >= UnreadAnswers::kLookEvery) ResetThoseWhoDoNotRead(now);
+  if (abandoned_.IsDue(refusals_.at_headers(), now)) ResetThoseWhoAbandonCalls(now);
   BeginHandshakes(now);
   if (now - looked_at_ >= kLookEvery) CloseOverdue(now);
   if (now - refused_at_ >= limits_.calm && refused_at_ > absl::InfinitePast()) {
@@ -253,7 +265,9 @@ void ConnectionListener::Ended(int fd) {
 void ConnectionListener::ResetThoseWhoDoNotRead(absl::Time now) {
   unread_looked_at_ = now;
   std::vector<pollfd> sockets;
-  for (const int fd : open_.All()) sockets.push_back({.fd = fd, .events = POLLOUT, .revents = 0});
+  for (const auto& [fd, host] : open_.All()) {
+    sockets.push_back({.fd = fd, .events = POLLOUT, .revents = 0});
+  }
   if (poll(sockets.data(), sockets.size(), /*timeout=*/0) < 0) return;
   for (const auto& [fd, asked, state] : sockets) {
     if (state != 0) {
@@ -264,17 +278,32 @@ void ConnectionListener::ResetThoseWhoDoNotRead(absl::Time now) {
   }
 }
 
+// The hosts of those who are reset wait for new connections: to begin anew must not be worth it.
+void ConnectionListener::ResetThoseWhoAbandonCalls(absl::Time now) {
+  const uint64_t rejected = refusals_.at_headers();
+  absl::flat_hash_map<std::string, int> by_end;
+  for (const auto& [fd, host] : open_.All()) by_end.emplace(PeerOf(fd), fd);
+  CountStreams([&](const StreamCounts& counts) {
+    const auto known = by_end.find(counts.end);
+    if (known == by_end.end()) return;
+    const int fd = known->second;
+    if (!abandoned_.AreTooMany(counts, strangers_.Has(fd))) return;
+    by_end.erase(known);
+    strangers_.HoldBack(open_.All().at(fd), now);
+    Reset(fd, absl::ResourceExhaustedError("it begins too many calls without their messages"));
+  });
+  abandoned_.Looked(rejected, now, Now());
+}
+
 // gRPC may close a connection at any time, and other files then have its number. It is therefore
 // held first. If it is still watched then, it is the one that was held.
 void ConnectionListener::Reset(int fd, const absl::Status& why) {
   const FileDescriptor held(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!held.valid()) return;
   if (WatchForEnd(fd)) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof(address);
-    (void)getpeername(held.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    const std::string peer = PeerOf(held.get());
     ResetConnection(held.get());
-    refusals_.AddConnection("a client", SocketEnd(address), why, absl::Now());
+    refusals_.AddConnection("a client", peer, why, absl::Now());
   }
   Ended(fd);
 }

@@ -12,6 +12,7 @@
 #include "grpcpp/server_builder.h"
 #include "server/access/refusals.h"
 #include "server/access/stranger_connections.h"
+#include "server/connections/abandoned_calls.h"
 #include "server/connections/handshake_turns.h"
 #include "server/connections/open_connections.h"
 #include "server/connections/unread_answers.h"
@@ -27,7 +28,8 @@ namespace dp::server {
 //
 // Connections over TLS are those of strangers until the gate knows better. The listener looks at
 // how much these send, and holds back the handshakes of hosts that owe (StrangerConnections). It
-// resets connections whose other side does not read its answers (UnreadAnswers).
+// resets connections whose other side does not read its answers (UnreadAnswers), or begins calls
+// without their messages although these are rejected (AbandonedCalls).
 //
 // It has a thread of its own. The acceptors, of a gRPC server that has started, must outlive it.
 class ConnectionListener {
@@ -45,6 +47,7 @@ class ConnectionListener {
     // Refusals are logged anew after none for so long.
     absl::Duration calm = absl::Minutes(1);
     HandshakeTurns::Limits handshakes = {};
+    AbandonedCalls::Limits abandoned = {};
   };
   // Whom to pass connections to; null: such connections are closed.
   struct Acceptors {
@@ -95,6 +98,7 @@ class ConnectionListener {
   // The connection that gRPC was given under this number has ended.
   void Ended(int fd);
   void ResetThoseWhoDoNotRead(absl::Time now);
+  void ResetThoseWhoAbandonCalls(absl::Time now);
   // Resets a connection that gRPC was given. Without a free descriptor, the next look does.
   void Reset(int fd, const absl::Status& why);
   // Passes on those whose turn it is.
@@ -120,6 +124,7 @@ class ConnectionListener {
   OpenConnections open_;           // gRPC closes them
   UnreadAnswers unread_;           // of them
   absl::Time unread_looked_at_ = absl::InfinitePast();
+  AbandonedCalls abandoned_;  // on them
   RepeatedReason full_;
   absl::Time refused_at_ = absl::InfinitePast();  // the last time; in the past: `full_` is calm
   std::jthread thread_;                           // last: it uses the others

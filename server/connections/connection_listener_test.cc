@@ -1,6 +1,7 @@
 #include "server/connections/connection_listener.h"
 
 #include <arpa/inet.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -161,9 +163,33 @@ class ConnectionListenerTest : public testing::Test {
   // Whether a client of gRPC gets an HTTP/2 connection.
   bool Connects(const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
     return grpc::CreateChannel(absl::StrCat("127.0.0.1:", port_), credentials)
-        ->WaitForConnected(gpr_time_add(gpr_now(GPR_CLOCK_REALTIME),
-                                        gpr_time_from_millis(kPatienceMs, GPR_TIMESPAN)));
+        ->WaitForConnected(Patience());
   }
+  static gpr_timespec Patience() {
+    return gpr_time_add(gpr_now(GPR_CLOCK_REALTIME),
+                        gpr_time_from_millis(kPatienceMs, GPR_TIMESPAN));
+  }
+  // With a connection of its own.
+  std::shared_ptr<grpc::Channel> Channel() const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port_),
+                                     grpc::InsecureChannelCredentials(), arguments);
+  }
+  // Begins a call of an unknown method, and awaits its end.
+  static void Call(const std::shared_ptr<grpc::Channel>& channel) {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    const grpc::Slice empty;
+    const grpc::ByteBuffer request(&empty, 1);
+    grpc::ByteBuffer response;
+    std::promise<grpc::StatusCode> code;
+    grpc::GenericStub(channel).UnaryCall(
+        &context, "/dp.test/None", {}, &request, &response,
+        [&code](const grpc::Status& status) { code.set_value(status.error_code()); });
+    EXPECT_EQ(code.get_future().get(), grpc::StatusCode::UNIMPLEMENTED);
+  }
+  void RejectACall() { refusals_.CountAtHeaders(); }
   std::shared_ptr<grpc::ChannelCredentials> ClientTls() const {
     grpc::experimental::TlsChannelCredentialsOptions options;
     options.set_certificate_provider(
@@ -321,6 +347,20 @@ TEST_F(ConnectionListenerTest, AClientThatSendsOnAndReadsNothingIsReset) {
   }));
   EXPECT_TRUE(Await([&] { return recv(kept.socket(), read.data(), read.size(), 0) == 0; }));
   StopListening();
+}
+
+// gRPC does not read the message of a call to a method that it does not know.
+TEST_F(ConnectionListenerTest, AClientThatGoesOnWithRejectedCallsIsResetAndItsHostWaits) {
+  ListenForBoth({.abandoned = {.of_connection = 3, .rejected = 1}});
+  const auto abandons = Channel(), other = Channel();
+  for (int i = 0; i < 4; ++i) Call(abandons);
+  for (int i = 0; i < 3; ++i) Call(other);
+  EXPECT_EQ(refusals(), 0);
+  RejectACall();
+  ASSERT_TRUE(Await([&] { return refusals() == 1; }));
+  EXPECT_TRUE(Owes("127.0.0.1"));
+  EXPECT_TRUE(abandons->WaitForStateChange(GRPC_CHANNEL_READY, Patience()));
+  EXPECT_EQ(other->GetState(/*try_to_connect=*/false), GRPC_CHANNEL_READY);
 }
 
 TEST_F(ConnectionListenerTest, AConnectionThatHasSpokenIsNotSilentAnyMore) {

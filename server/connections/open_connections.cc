@@ -32,11 +32,4 @@ void OpenConnections::Remove(int connection) {
   host_of_.erase(known);
 }
 
-std::vector<int> OpenConnections::All() const {
-  std::vector<int> all;
-  all.reserve(host_of_.size());
-  for (const auto& [connection, host] : host_of_) all.push_back(connection);
-  return all;
-}
-
 }  // namespace dp::server

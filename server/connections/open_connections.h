@@ -28,7 +28,8 @@ class OpenConnections {
   void Add(const std::string& host, int connection);
   // Without effect on one that is not on record.
   void Remove(int connection);
-  std::vector<int> All() const;
+  // With their hosts.
+  const absl::flat_hash_map<int, std::string>& All() const { return host_of_; }
 
   size_t size() const { return host_of_.size(); }
 

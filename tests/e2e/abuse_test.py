@@ -10,6 +10,8 @@ import os
 import pathlib
 import socket
 import ssl
+import subprocess
+import sys
 import unittest
 
 from kit import abuse, http2
@@ -95,11 +97,25 @@ class AbuseTest(unittest.TestCase):
     def test_streams_that_are_opened_and_reset(self):
         self.attack(abuse.rapid_reset)
 
+    def test_strangers_who_open_and_reset_streams_together(self):
+        command = [sys.executable, "-m", "kit.abuse", "rapid_reset", self.cluster.address]
+        with contextlib.ExitStack() as strangers:
+            for _ in range(8):
+                strangers.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
+            self.assertTrue(eventually(self.abandoned_calls_were_seen))
+            self.assert_serves()
+
     def test_streams_that_a_user_opens_and_resets(self):
         self.attack(abuse.rapid_reset_by_user)
 
     def test_short_streams_that_a_user_opens_and_resets(self):
         self.attack(abuse.short_resets_by_user)
+        self.assertTrue(eventually(lambda: self.attack(abuse.short_resets_by_user) or self.abandoned_calls_were_seen()))
+
+    def abandoned_calls_were_seen(self):
+        """In the list of refusals, with an address."""
+        refused = self.cluster.dpctl("audit", check=0).stdout.splitlines()
+        return any("127.0.0.1" in line and "too many calls without their messages" in line for line in refused)
 
     def test_calls_that_never_end(self):
         self.attack(abuse.hoarded_calls)
@@ -127,7 +143,10 @@ class AbuseTest(unittest.TestCase):
         self.attack(abuse.unread_answers)
         refused = self.cluster.dpctl("audit", check=0).stdout
         self.assertIn("user ann has too many calls in flight", refused)
-        self.assertIn("does not read its answers", refused)
+
+    def test_a_user_who_keeps_within_the_limits_and_reads_no_answer(self):
+        self.attack(abuse.unread_answers_within_limits)
+        self.assertIn("does not read its answers", self.cluster.dpctl("audit", check=0).stdout)
 
     def test_messages_of_5_mb(self):
         self.attack(abuse.large_messages)

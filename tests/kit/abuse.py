@@ -8,6 +8,7 @@ of a user, which some attacks need.
 """
 
 import contextlib
+import select
 import socket
 import ssl
 import struct
@@ -70,16 +71,36 @@ def unread_answers(address, credential):
         for _ in range(4):
             connection = connections.enter_context(Connection(address, credential, unread=2048, timeout_s=2))
             for _ in range(1000):
-                burst = b""
-                for _ in range(100):
-                    stream = connection.stream()
-                    burst += frame(HEADERS, END_HEADERS, stream, connection.fields_of("dp.v1.Access/WhoAmI"))
-                    burst += frame(DATA, END_STREAM, stream, http2.message())
-                try:
-                    if not connection.send(burst):
-                        break
-                except TimeoutError:  # the coordinator takes no more
+                if not sends_whole_calls(connection, 100, connection.fields_of):
                     break
+
+
+def unread_answers_within_limits(address, credential):
+    """3,000 calls of a user with 2 kB of metadata each, fewer than may be in flight, of which no answer is read.
+
+    They take 6 s, or end with the connection.
+    """
+    with Connection(address, credential, unread=2048, timeout_s=2) as connection:
+        metadata = http2.field("x-kilobytes", "x" * 2000)
+        end = select.poll()
+        end.register(connection.socket, 0)
+        for _ in range(30):
+            sends_whole_calls(connection, 100, lambda method: connection.fields_of(method) + metadata)
+            if end.poll(200):
+                break
+
+
+def sends_whole_calls(connection, count, fields_of):
+    """Returns whether the coordinator still takes them."""
+    burst = b""
+    for _ in range(count):
+        stream = connection.stream()
+        burst += frame(HEADERS, END_HEADERS, stream, fields_of("dp.v1.Access/WhoAmI"))
+        burst += frame(DATA, END_STREAM, stream, http2.message())
+    try:
+        return connection.send(burst)
+    except TimeoutError:
+        return False
 
 
 def large_headers(address, _):
@@ -199,7 +220,8 @@ def bad_tokens(address, _):
 
 ATTACKS = {attack.__name__: attack for attack in (
     rapid_reset, rapid_reset_by_user, short_resets_by_user, hoarded_calls, large_headers, header_bomb, endless_headers,
-    pings, slow_readers, unread_answers, large_messages, silent_connections, half_handshakes, handshakes, flood, bad_tokens)}
+    pings, slow_readers, unread_answers, unread_answers_within_limits, large_messages, silent_connections,
+    half_handshakes, handshakes, flood, bad_tokens)}
 
 
 def main(name, address, credential=None):
