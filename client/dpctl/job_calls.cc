@@ -97,7 +97,8 @@ absl::Status WhileFollowed(uint64_t id, const absl::Status& error) {
   return absl::NotFoundError(absl::StrCat(
       "job ", id,
       " was removed while dpctl followed it: by 'dpctl rm' or 'dpctl prune', by its "
-      "ttlAfterFinish, or for room; see job_removed or job_forgotten in the coordinator's log"));
+      "ttlAfterFinish, or for room; see job_removed or job_forgotten in the coordinator's log; or "
+      "your role was changed, and no longer shows it ('dpctl whoami')"));
 }
 
 absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,

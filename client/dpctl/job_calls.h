@@ -30,8 +30,8 @@ absl::Status RemoveJob(Context& context, const v1::Job& job);
 // coordinator has lost data and reuses its numbers.
 absl::Status CheckSame(const v1::Job& before, const v1::Job& now);
 
-// The error of a call about a job that dpctl has seen on record. NotFound then means that the job
-// was removed since, and says so; other errors stay.
+// The error of a call about a job that dpctl has seen on record. NotFound then says that the job
+// was removed since, or that the caller's role changed between two calls. Other errors stay.
 absl::Status WhileFollowed(uint64_t id, const absl::Status& error);
 
 // Waits for the job to be over; tolerates an absent coordinator for `patience`. Calls `changed`

@@ -135,6 +135,12 @@ absl::Status Admission::Check(const View& view) const {
   return status;
 }
 
+absl::Status Admission::CheckAgain(const View& view) const {
+  absl::Status status = Check(view);
+  const core::Job* const job = view.coordinator.job(object_.job);
+  return absl::IsNotFound(status) && job != nullptr ? Denied(OwnerText(*job)) : status;
+}
+
 absl::Status Admission::Expired(const View& view) const {
   absl::Status status = CertificateExpired(caller_);
   Note(status, view);
@@ -264,11 +270,14 @@ absl::Status Admission::Wait(Waiters::Ticket ticket, std::vector<core::Topic> to
   if (!part_ && caller_.kind == Caller::Kind::kCertificate) {
     topics.push_back({.kind = core::Topic::Kind::kAccess});
   }
-  auto checked = [own = *this, expires, question = std::move(question)](Wake wake,
-                                                                        const View& view) {
+  auto checked = [own = *this, expires, admitted = false, question = std::move(question)](
+                     Wake wake, const View& view) mutable {
     if (wake != Wake::kChanged && wake != Wake::kDeadline) return question(wake, view);
     const bool expired = expires && wake == Wake::kDeadline;
-    const absl::Status status = expired ? own.Expired(view) : own.Check(view);
+    const absl::Status status = expired    ? own.Expired(view)
+                                : admitted ? own.CheckAgain(view)
+                                           : own.Check(view);
+    admitted = status.ok();
     if (status.ok()) return question(wake, view);
     View denied = view;
     denied.failure = status;

@@ -103,6 +103,9 @@ class Admission {
   }
   bool free() const { return caller_.kind == Caller::Kind::kInsecure && !concerns_access(); }
   bool too_many() const { return absl::IsResourceExhausted(refused_); }
+  // Check of a caller who was admitted before. A job of others that they have seen is no secret, so
+  // the error is PermissionDenied.
+  absl::Status CheckAgain(const View& view) const;
   absl::Status CheckCaller(const View& view) const;
   absl::Status CheckCertificate(const AccessRow& row, const View& view) const;
   absl::Status CheckPerson(const core::Coordinator& coordinator) const;

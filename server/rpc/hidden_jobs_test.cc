@@ -1,6 +1,7 @@
 // To a user, a job of somebody else is one that is not there: no answer tells the two apart.
 
 #include <functional>
+#include <future>
 #include <map>
 #include <string>
 
@@ -89,6 +90,29 @@ TEST_F(HiddenJobsTest, NorCanAJobThatIsGoneBeToldFromThem) {
   for (const auto& [rpc, answer] : AnswersAbout(bobs_, *ann)) {
     EXPECT_THAT(answer, HasSubstr("is not known")) << rpc;
   }
+}
+
+// They have seen the job until now, and it was not removed.
+TEST_F(HiddenJobsTest, WhoFollowsAJobAndMayNoLongerSeeItLearnsThat) {
+  const auto vic = As({Role::kViewer, "vic"});
+  auto watch = std::async(std::launch::async, [&] {
+    v1::WatchJobRequest request;
+    request.set_job(bobs_);
+    request.set_since(vic->GetJob(bobs_)->job().version());
+    request.mutable_timeout()->set_seconds(60);
+    return vic->Call(vic->jobs(), &v1::Jobs::Stub::Watch, request, absl::Seconds(60)).status;
+  });
+  auto read = std::async(std::launch::async,
+                         [&] { return vic->ReadLogs(bobs_, absl::Seconds(60)).status; });
+  AwaitParked(2);
+  Grant("vic", Role::kUser);
+  const std::string belongs = absl::StrCat(": job ", bobs_, " belongs to bob");
+  for (const auto& [rpc, ended] :
+       {std::pair("Jobs.Watch", watch.get()), {"Logs.Read", read.get()}}) {
+    EXPECT_EQ(ended.error_code(), grpc::StatusCode::PERMISSION_DENIED) << rpc;
+    EXPECT_EQ(ended.error_message(), absl::StrCat("viewer vic may not call ", rpc, belongs));
+  }
+  EXPECT_THAT(About(*vic, vic->jobs(), &v1::Jobs::Stub::Get, bobs_), HasSubstr("is not known"));
 }
 
 TEST_F(HiddenJobsTest, AUsersOwnJobsAnswer) {
