@@ -69,14 +69,21 @@ absl::StatusOr<std::vector<std::string>> HostsOfRankZero(Context& context, const
   return std::vector<std::string>(hosts.begin(), hosts.end());
 }
 
+// Errors: PermissionDenied the caller may not remove the files; as Context::Call.
 absl::StatusOr<v1::Job> SubmitRemoval(Context& context, const v1::Job& job, v1::JobSpec spec) {
   v1::SubmitRequest request;
   request.set_request_id(NewRequestId());
   // The coordinator lets only administrators name somebody else.
   request.set_user(job.user().empty() ? context.surroundings().user : job.user());
   *request.mutable_spec() = std::move(spec);
-  DP_ASSIGN_OR_RETURN(v1::SubmitResponse response, context.Call(&v1::Jobs::Stub::Submit, request));
-  return std::move(*response.mutable_job());
+  absl::StatusOr<v1::SubmitResponse> response = context.Call(&v1::Jobs::Stub::Submit, request);
+  if (response.ok()) return std::move(*response->mutable_job());
+  // The coordinator's error is about the submission, of which the caller knows nothing.
+  if (!absl::IsPermissionDenied(response.status())) return response.status();
+  return absl::PermissionDeniedError(
+      absl::StrCat("the files of job ", job.id(),
+                   " may be listed and removed by its owner and by administrators only, so the job "
+                   "stays on record; 'dpctl whoami' shows your role"));
 }
 
 // Waits for the end of the job that removes files. Says once why it waits, and gives up if it would

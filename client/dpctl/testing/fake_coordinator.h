@@ -70,6 +70,8 @@ class FakeCoordinator final : public v1::Jobs::Service,
   std::function<void(v1::ListWorkersResponse&)> on_watch_workers = [](v1::ListWorkersResponse&) {};
   HashStore values;  // of every job
   v1::ListWaitersResponse waiters;
+  // The error of all submissions, if any.
+  absl::Status submit_error;
   // The error of all store calls, if any: the generation is over.
   absl::Status store_error;
   // How many of the next calls find the coordinator out of reach.
@@ -89,6 +91,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
   grpc::Status Submit(grpc::ServerContext*, const v1::SubmitRequest* request,
                       v1::SubmitResponse* response) override {
     return Reply([&]() -> absl::Status {
+      if (!submit_error.ok()) return submit_error;
       v1::Job job;
       job.set_id(jobs.empty() ? 1 : jobs.rbegin()->first + 1);
       job.set_state(v1::JOB_STATE_PENDING);

@@ -77,6 +77,22 @@ TEST_F(FileRemovalTest, TheHelperRunsForTheOwnerOfTheFiles) {
   EXPECT_EQ(asked, "ann");
 }
 
+// The removal is a job of its own, which a viewer may not submit and has not named.
+TEST_F(FileRemovalTest, WhoMayNotRemoveFilesReadsWhatTheyAskedFor) {
+  coordinator_.submit_error = absl::PermissionDeniedError(
+      "viewer vic may not call Jobs.Submit: it is not for the role viewer");
+  for (const std::string command : {"rm --with-files 5", "rm --with-files --dry-run 5"}) {
+    AddLogPage("finished: true");
+    err_.str("");
+    const Result result = Dpctl(command);
+    EXPECT_EQ(result.code, 1);
+    EXPECT_EQ(result.err,
+              "dpctl: the files of job 5 may be listed and removed by its owner and by "
+              "administrators only, so the job stays on record; 'dpctl whoami' shows your role\n");
+  }
+  EXPECT_THAT(coordinator_.removed, IsEmpty());
+}
+
 TEST_F(FileRemovalTest, ProgramsGetTheFilesWithTheJob) {
   AddAnswers(kRemovedAndLeft);
   EXPECT_THAT(Dpctl("rm --with-files 5 -o json").out,
