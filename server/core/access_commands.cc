@@ -27,7 +27,7 @@ absl::StatusOr<Reply> Coordinator::On(const UseToken& command, absl::Time at) {
   security::Identity identity = command.identity;
   // A token that was made for someone whose access ended since is void, as their certificates are.
   if (!identity.name.empty()) {
-    DP_RETURN_IF_ERROR(state_.access.RoleOf(identity, command.made_at).status());
+    DP_RETURN_IF_ERROR(state_.access.CheckToken(identity, command.made_at));
   }
   if (identity.name.empty()) {
     const auto taken = [this](const std::string& name) {

@@ -105,6 +105,15 @@ absl::StatusOr<Role> AccessList::RoleOf(const Identity& certified, absl::Time ma
   return holder->role.value_or(certified.role);
 }
 
+absl::Status AccessList::CheckToken(const Identity& identity, absl::Time made_at) const {
+  const Holder* const holder = Find(identity);
+  if (holder == nullptr || made_at > holder->revoked_at) return absl::OkStatus();
+  return absl::UnauthenticatedError(
+      absl::StrCat("the token is void, because the access of ", security::ToString(identity),
+                   " was revoked at ", absl::FormatTime(holder->revoked_at),
+                   ", after the token was made; ask an administrator for a new one"));
+}
+
 bool AccessList::HasRole(const Identity& identity) const {
   const Holder* const holder = Find(identity);
   return holder != nullptr && holder->role.has_value();

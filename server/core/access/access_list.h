@@ -81,6 +81,9 @@ class AccessList {
   // Errors: Unauthenticated the certificate is revoked.
   absl::StatusOr<security::Role> RoleOf(const security::Identity& certified,
                                         absl::Time made_at) const;
+  // Whether a join token for this identity counts that was made at that time.
+  // Errors: Unauthenticated the holder's access was revoked since.
+  absl::Status CheckToken(const security::Identity& identity, absl::Time made_at) const;
   // Whether the holder was given a role here.
   bool HasRole(const security::Identity& identity) const;
   // Whether certificates of this identity were ever revoked.

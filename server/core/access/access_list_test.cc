@@ -52,6 +52,15 @@ TEST_F(AccessListTest, AGrantDoesNotBringBackARevokedCertificate) {
   EXPECT_FALSE(RoleAfter(absl::ZeroDuration()).ok());
 }
 
+TEST_F(AccessListTest, ARevocationEndsEarlierTokensAndNoLaterOnes) {
+  EXPECT_TRUE(list_.CheckToken(kAnn, kNow).ok());
+  ASSERT_TRUE(list_.Revoke(kAnn, kNow).ok());
+  const absl::Status earlier = list_.CheckToken(kAnn, kNow);
+  EXPECT_TRUE(absl::IsUnauthenticated(earlier));
+  EXPECT_THAT(earlier.message(), HasSubstr("the token is void, because the access of user ann"));
+  EXPECT_TRUE(list_.CheckToken(kAnn, kNow + absl::Seconds(1)).ok());
+}
+
 TEST_F(AccessListTest, ATokenIsGoodForSoManyUses) {
   const absl::Time end = kNow + absl::Hours(1);
   EXPECT_TRUE(list_.UseToken("a", 2, end, kNow).ok());
