@@ -4,7 +4,10 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/status.h"
 #include "server/core/coordinator.h"
 
@@ -43,6 +46,15 @@ bool HasRanksOf(const core::Job& job, const core::Worker& worker) {
   };
   const auto is_here = [&worker](const core::Rank& rank) { return rank.worker_id == worker.id; };
   return absl::c_any_of(worker.slots, is_of_job) || absl::c_any_of(job.ranks, is_here);
+}
+
+// As a shell reads it. Whoever copies the line need not trust the authority that made the name.
+std::string Quoted(const std::string& name) {
+  const auto is_plain = [](char c) {
+    return absl::ascii_isalnum(c) || absl::StrContains("@._-", c);
+  };
+  if (absl::c_all_of(name, is_plain)) return name;
+  return absl::StrCat("'", absl::StrReplaceAll(name, {{"'", "'\\''"}}), "'");
 }
 
 std::string OwnerText(const core::Job& job) {
@@ -87,7 +99,10 @@ Admission Admission::Part(AccessObject object) const {
 absl::StatusOr<Role> Admission::RoleIn(const View& view) const {
   const core::AccessList& access = view.coordinator.state().access;
   if (caller_.role_must_be_granted && !access.HasRole(caller_.identity)) {
-    return Denied("no role has been granted to it; an administrator can: dpctl grant");
+    return Denied(absl::StrCat(
+        "its certificate names no role of dp, and no role has been granted to it; an administrator "
+        "can: dpctl grant user ",
+        Quoted(caller_.identity.name)));
   }
   absl::StatusOr<Role> role = access.RoleOf(caller_.identity, caller_.certified_at);
   if (absl::IsUnauthenticated(role.status()) && caller_.revoked != nullptr) *caller_.revoked = true;

@@ -19,6 +19,8 @@ std::string ToString(const Caller& caller) {
     case Caller::Kind::kStranger:
       return "a caller without a credential";
     case Caller::Kind::kCertificate:
+      // The role in `identity` is a placeholder then, and not the holder's.
+      if (caller.role_must_be_granted) return absl::StrCat("person ", caller.identity.name);
       return security::ToString(caller.identity);
     case Caller::Kind::kRank:
       return absl::StrCat("rank ", caller.rank.rank.rank, " of job ",

@@ -42,7 +42,8 @@ struct Caller {
 // Unauthenticated: the caller's certificate has expired. Names the remedy.
 absl::Status CertificateExpired(const Caller& caller);
 
-// As in messages and events: "user ann", "rank 3 of job 7", "a stranger".
+// As in messages and events: "user ann", "rank 3 of job 7", "a stranger". Whoever has a certificate
+// without a role is "person ann@example.org", whatever role was granted.
 std::string ToString(const Caller& caller);
 
 }  // namespace dp::server

@@ -335,6 +335,17 @@ class ForeignCertificateTest : public AccessServiceTest {
   const security::CertificateAuthority foreign_ = security::CertificateAuthority::Make(absl::Now());
 };
 
+TEST_F(ForeignCertificateTest, WithoutARoleARefusalNamesTheGrant) {
+  const auto ann = Foreigner({"", "email:ann@example.org"});
+  EXPECT_THAT(WhoIs(*ann),
+              AllOf(HasSubstr("person ann@example.org may not call Access.WhoAmI: "),
+                    HasSubstr("an administrator can: dpctl grant user ann@example.org"),
+                    Not(HasSubstr("viewer"))));
+  const auto listed = admin_->Call(admin_->access(), &v1::Access::Stub::ListRefusals, {});
+  EXPECT_EQ(listed->refusals(0).caller(), "person ann@example.org");
+  EXPECT_THAT(WhoIs(*Foreigner({"Ann's $(reboot)"})), HasSubstr("user 'Ann'\\''s $(reboot)'"));
+}
+
 TEST_F(ForeignCertificateTest, ItHasOnlyTheRoleThatWasGranted) {
   const auto ann = Foreigner({"admin", "email:ann@example.org"});
   EXPECT_THAT(WhoIs(*ann), HasSubstr("no role has been granted"));
