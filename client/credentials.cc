@@ -5,6 +5,7 @@
 #include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -74,6 +75,14 @@ std::shared_ptr<grpc::ChannelCredentials> TlsFrom(
   return tls::TlsCredentials(options);
 }
 
+// Whether an authority of the coordinator's makes such certificates. Others are made elsewhere.
+bool IsOfCluster(const security::Certificate& certificate, const std::string& authorities) {
+  const auto trusted = security::Certificate::AllFromPem(authorities);
+  const auto has_signed = [&](const auto& authority) { return certificate.IsSignedBy(authority); };
+  return certificate.identity().ok() && trusted.ok() &&
+         std::any_of(trusted->begin(), trusted->end(), has_signed);
+}
+
 // A handshake with an expired certificate fails without a reason.
 absl::Status CheckLife(const security::Credential& credential, const std::string& dir) {
   if (credential.chain.empty()) return absl::OkStatus();
@@ -85,7 +94,9 @@ absl::Status CheckLife(const security::Credential& credential, const std::string
   if (absl::Now() < certificate->not_after()) return absl::OkStatus();
   return absl::UnauthenticatedError(absl::StrCat(
       "the certificate in ", dir, " expired at ", absl::FormatTime(certificate->not_after()),
-      "; log in again, with a token that an administrator makes by 'dpctl token'"));
+      IsOfCluster(*certificate, credential.authorities)
+          ? "; log in again, with a token that an administrator makes by 'dpctl token'"
+          : "; the coordinator does not renew it, so renew it where it was made"));
 }
 
 bool IsOnThisHost(const std::string& address) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/security/local_credential.h"
+#include "base/security/testing/foreign_certificate.h"
 #include "base/testing/scratch_dir.h"
 #include "client/connection.h"
 #include "client/testing/fake_access.h"
@@ -18,8 +19,10 @@ namespace {
 
 using security::Credential;
 using security::Role;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr absl::Duration kCallPatience = absl::Seconds(30);
 
@@ -96,6 +99,24 @@ TEST_F(CredentialsTest, AnExpiredCertificateIsNamedBeforeAnyConnection) {
   const absl::Status expired = FindCredentials(address_, {.dir = dir}).status();
   EXPECT_EQ(expired.code(), absl::StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(expired.message()), HasSubstr(dir + " expired at "));
+  EXPECT_THAT(std::string(expired.message()), HasSubstr("; log in again, with a token"));
+}
+
+TEST_F(CredentialsTest, AnExpiredCertificateFromElsewhereIsRenewedThere) {
+  const FakeAccess company;
+  Credential of_company = company.CredentialOf({Role::kUser, "ann"}, absl::Now() - absl::Hours(48));
+  of_company.authorities = Ann().authorities;
+  Credential without_role = Ann();
+  const auto key = *security::KeyPair::FromPem(without_role.key);
+  without_role.chain = security::ForeignCertificate(coordinator_.authority(), key, {"ann"},
+                                                    absl::Now() - absl::Hours(48))
+                           .ToPem();
+  for (const Credential& credential : {of_company, without_role}) {
+    const absl::Status expired = FindCredentials(address_, {.dir = Written(credential)}).status();
+    EXPECT_THAT(std::string(expired.message()),
+                AllOf(HasSubstr("; the coordinator does not renew it, so renew it where it was "),
+                      Not(HasSubstr("dpctl token"))));
+  }
 }
 
 TEST_F(CredentialsTest, ADamagedCertificateIsNamed) {

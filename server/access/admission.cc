@@ -105,8 +105,11 @@ absl::StatusOr<Role> Admission::RoleIn(const View& view) const {
         Quoted(caller_.identity.name)));
   }
   absl::StatusOr<Role> role = access.RoleOf(caller_.identity, caller_.certified_at);
-  if (absl::IsUnauthenticated(role.status()) && caller_.revoked != nullptr) *caller_.revoked = true;
-  return role;
+  if (!absl::IsUnauthenticated(role.status())) return role;
+  if (caller_.revoked != nullptr) *caller_.revoked = true;
+  if (!caller_.role_must_be_granted) return role;
+  return absl::UnauthenticatedError(absl::StrCat("the certificate of ", ToString(caller_),
+                                                 " was revoked; get a new one where it was made"));
 }
 
 std::string Admission::user(const View& view) const {

@@ -4,12 +4,20 @@
 
 namespace dp::server {
 
+namespace {
+
+const char* RemedyOf(const Caller& caller) {
+  if (caller.role_must_be_granted) return "renew it where it was made";
+  if (!caller.is_person()) return "call again with a renewed one, or join again with a new token";
+  return "call again with a renewed one, or log in again with a token of 'dpctl token'";
+}
+
+}  // namespace
+
 absl::Status CertificateExpired(const Caller& caller) {
-  return absl::UnauthenticatedError(absl::StrCat(
-      "the certificate of ", ToString(caller), " expired at ", absl::FormatTime(caller.expires_at),
-      caller.is_person() ? "; call again with a renewed one, or log in again with a token of "
-                           "'dpctl token'"
-                         : "; call again with a renewed one, or join again with a new token"));
+  return absl::UnauthenticatedError(
+      absl::StrCat("the certificate of ", ToString(caller), " expired at ",
+                   absl::FormatTime(caller.expires_at), "; ", RemedyOf(caller)));
 }
 
 std::string ToString(const Caller& caller) {

@@ -346,6 +346,14 @@ TEST_F(ForeignCertificateTest, WithoutARoleARefusalNamesTheGrant) {
   EXPECT_THAT(WhoIs(*Foreigner({"Ann's $(reboot)"})), HasSubstr("user 'Ann'\\''s $(reboot)'"));
 }
 
+TEST_F(ForeignCertificateTest, OnlyItsMakerReplacesIt) {
+  const auto ann = Foreigner({"ann"});
+  Revoke(kAnn);
+  Grant("ann", Role::kUser);
+  EXPECT_THAT(WhoIs(*ann),
+              HasSubstr("the certificate of person ann was revoked; get a new one where it was"));
+}
+
 TEST_F(ForeignCertificateTest, ItHasOnlyTheRoleThatWasGranted) {
   const auto ann = Foreigner({"admin", "email:ann@example.org"});
   EXPECT_THAT(WhoIs(*ann), HasSubstr("no role has been granted"));
