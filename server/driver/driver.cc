@@ -207,7 +207,9 @@ core::Outcome Driver::Apply(core::Action action, std::string actor) {
   if (const auto* registered = std::get_if<core::RegisterWorker>(&command.action)) {
     const auto* worker = std::get_if<WorkerId>(&outcome.reply);
     if (outcome.status.ok() && worker) Welcome(*worker, registered->incarnation);
-  } else if (std::holds_alternative<core::RevokeAccess>(command.action)) {
+  } else if (const auto* revoked = std::get_if<core::RevokeAccess>(&command.action)) {
+    const auto worker = coordinator_.state().workers.IdOf(revoked->name);
+    if (outcome.status.ok() && revoked->worker && worker.ok()) liveness_.Revoke(*worker);
     publish_ = true;
   } else if (const auto* leaving = std::get_if<core::LeaveWorker>(&command.action)) {
     // LeaveWorker came by heartbeat, and counts as one.

@@ -76,6 +76,24 @@ TEST_F(DriverTest, RenewalsKeepTheLeaseAndTheirEndLosesTheWorker) {
   });
 }
 
+TEST_F(DriverTest, ARevokedWorkerIsLostBecauseItWasRevoked) {
+  Start({.lease = absl::Seconds(8)});
+  ASSERT_TRUE(Submit(AWorker(1)).get().ok());
+  for (const bool worker : {false, true}) {
+    ASSERT_TRUE(Submit(core::RevokeAccess{"w", worker, absl::UnixEpoch()}).get().ok());
+    for (int second = 0; second < 4; ++second) {
+      clock_.Advance(absl::Seconds(3));
+      EXPECT_EQ(driver_->Renew(WorkerId(1), Incarnation(1)).has_value(), !worker);
+      Look();
+    }
+  }
+  Look([](const View& view) {
+    const core::Worker& lost = *view.coordinator.worker(WorkerId(1));
+    EXPECT_EQ(lost.state, core::WorkerState::kLost);
+    EXPECT_THAT(lost.lost_reason, testing::StartsWith("its access was revoked; no heartbeat for"));
+  });
+}
+
 TEST_F(DriverTest, OnlyTheCurrentIncarnationRenewsItsLeaseAtOnce) {
   Start();
   ASSERT_TRUE(Submit(AWorker(1)).get().ok());

@@ -50,7 +50,7 @@ void Liveness::Hear(WorkerId worker, Incarnation incarnation, absl::Time now,
   Heard& heard = LifeOf(worker, incarnation);
   heard.at = now;
   heard.watched = true;
-  heard.leaving = false;
+  heard.leaving = heard.revoked = false;
   if (lease_number == heard.offered.number) heard.term = heard.offered.term;
   NoteTerm(heard, now);
 }
@@ -86,6 +86,11 @@ void Liveness::Leave(WorkerId worker) {
   if (it != heard_.end()) it->second.leaving = true;
 }
 
+void Liveness::Revoke(WorkerId worker) {
+  const auto it = heard_.find(worker);
+  if (it != heard_.end()) it->second.revoked = true;
+}
+
 void Liveness::Forget(WorkerId worker) {
   const auto it = heard_.find(worker);
   if (it != heard_.end()) it->second.watched = false;
@@ -116,7 +121,7 @@ std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
   }
   std::erase_if(overdue, [&](const LoseWorker& verdict) {
     const Heard& heard = heard_.at(verdict.worker);
-    if (heard.leaving || now - heard.at > kHoldMax) return false;
+    if (heard.silence_is_expected() || now - heard.at > kHoldMax) return false;
     return most || MayBeMost(heard);
   });
   if (most && overdue.empty()) held_back_ = CountSilent(now);
@@ -146,9 +151,11 @@ std::optional<LoseWorker> Liveness::Verdict(WorkerId worker, const Heard& heard,
   const absl::Duration silence = now - heard.at;
   if (!heard.watched || silence <= heard.term) return std::nullopt;
   const absl::Duration shown = absl::Trunc(silence, absl::Milliseconds(100));
+  const char* const why = heard.revoked   ? "its access was revoked; "
+                          : heard.leaving ? "it was shutting down; "
+                                          : "";
   return LoseWorker{worker, heard.incarnation,
-                    absl::StrCat(heard.leaving ? "it was shutting down; " : "", "no heartbeat for ",
-                                 absl::FormatDuration(shown))};
+                    absl::StrCat(why, "no heartbeat for ", absl::FormatDuration(shown))};
 }
 
 // A worker that has missed a heartbeat counts as silent: if all fall silent in one moment, their

@@ -55,6 +55,8 @@ class Liveness {
   void Expect(WorkerId worker, Incarnation incarnation, absl::Time now);
   // The worker is shutting down: its silence is expected, and says nothing about the others.
   void Leave(WorkerId worker);
+  // The worker's access was revoked: likewise, until a heartbeat shows that it has access again.
+  void Revoke(WorkerId worker);
   // Gives no more verdicts on the worker until its next heartbeat. silent_for() goes on counting.
   void Forget(WorkerId worker);
   // Drops the records of all other workers. The machine no longer lists them, and their ids never
@@ -99,8 +101,10 @@ class Liveness {
     Lease offered;        // the latest; never longer than `term`
     bool watched = true;
     bool leaving = false;
+    bool revoked = false;
 
-    bool counts() const { return watched && !leaving; }
+    bool silence_is_expected() const { return leaving || revoked; }
+    bool counts() const { return watched && !silence_is_expected(); }
   };
 
   void NoteTerm(const Heard& heard, absl::Time now);

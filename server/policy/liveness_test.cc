@@ -49,6 +49,14 @@ TEST_F(LivenessTest, OfAWorkerThatHasAnnouncedItsEndThatIsTold) {
   EXPECT_EQ(overdue[0].reason, "it was shutting down; no heartbeat for 6s");
 }
 
+TEST_F(LivenessTest, OfAWorkerWhoseAccessWasRevokedThatIsToldUntilItIsHeardAgain) {
+  liveness_.Hear(a_, Incarnation(7), now_);
+  liveness_.Revoke(a_);
+  EXPECT_EQ(After(absl::Seconds(6)).at(0).reason, "its access was revoked; no heartbeat for 6s");
+  liveness_.Hear(a_, Incarnation(7), now_);
+  EXPECT_EQ(After(absl::Seconds(6)).at(0).reason, "no heartbeat for 6s");
+}
+
 TEST_F(LivenessTest, SaysWhenTheNextLeaseWillHaveRunOut) {
   EXPECT_LE(liveness_.next_look(), now_);
   liveness_.Hear(a_, Incarnation(7), now_);
@@ -245,6 +253,13 @@ TEST_F(CrowdTest, TheSilenceOfWhoWasGivenUpBeforeGoesOn) {
 TEST_F(CrowdTest, ThoseThatShutDownAreNoSign) {
   Crowd(5, 4);
   for (int i = 3; i <= 5; ++i) liveness_.Leave(WorkerId(i));
+  liveness_.Hear(WorkerId(1), Incarnation(1), now_);
+  EXPECT_THAT(After(absl::Seconds(10)), SizeIs(4));
+}
+
+TEST_F(CrowdTest, NorAreThoseWhoseAccessWasRevoked) {
+  Crowd(5, 4);
+  for (int i = 3; i <= 5; ++i) liveness_.Revoke(WorkerId(i));
   liveness_.Hear(WorkerId(1), Incarnation(1), now_);
   EXPECT_THAT(After(absl::Seconds(10)), SizeIs(4));
 }
