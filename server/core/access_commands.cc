@@ -46,6 +46,7 @@ absl::StatusOr<Reply> Coordinator::On(const UseToken& command, absl::Time at) {
         state_.access.UseToken(command.id, command.uses_max, command.expires_at, at));
   }
   if (command.identity.name.empty()) state_.access.NoteName(identity.name);
+  state_.access.NoteJoin(identity, at);
   const std::string how =
       command.id.empty() ? "" : absl::StrCat(", with token ", command.id.substr(0, 8));
   Tell("joined", security::ToString(identity) + how);

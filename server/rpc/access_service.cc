@@ -192,6 +192,7 @@ class AccessService final : public v1::Access::CallbackService {
           if (holder.revoked_at > absl::InfinitePast()) {
             *listed->mutable_revoked_at() = ToProto(holder.revoked_at);
           }
+          if (holder.joined_again()) *listed->mutable_joined_at() = ToProto(holder.joined_at);
         }
       }
       return absl::OkStatus();

@@ -289,6 +289,20 @@ TEST_F(AccessServiceTest, TheDecisionsAreListed) {
   EXPECT_TRUE(listed->holders(1).worker() && listed->holders(1).has_revoked_at());
 }
 
+TEST_F(AccessServiceTest, WhoHasJoinedAgainSinceARevocationIsListedSo) {
+  const auto joined = [this] {
+    return admin_->Call(admin_->access(), &v1::Access::Stub::ListHolders, {})
+        ->holders(0)
+        .has_joined_at();
+  };
+  Revoke({Role::kWorker, "w"});
+  EXPECT_FALSE(joined());
+  ASSERT_TRUE(Enroll(*nobody_, Token("worker", "w"), "w").ok());
+  EXPECT_TRUE(joined());
+  Revoke({Role::kWorker, "w"});
+  EXPECT_FALSE(joined());
+}
+
 TEST_F(AccessServiceTest, RefusedCallsAreListedForAdministrators) {
   const auto ann = As(kAnn);
   const auto list = [](ClusterClient& caller) {

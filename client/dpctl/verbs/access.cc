@@ -55,22 +55,25 @@ class Access final : public Command {
       json.Field("name", holder.name());
       json.Field("kind", KindOf(holder.worker()));
       json.TextOrNull("role", holder.role());
-      if (holder.has_revoked_at()) {
-        WriteTime("revokedAt", FromProto(holder.revoked_at()), json);
-      } else {
-        json.NullField("revokedAt");
-      }
+      WriteTimeOrNull("revokedAt", holder.has_revoked_at(), holder.revoked_at(), json);
+      WriteTimeOrNull("joinedAt", holder.has_joined_at(), holder.joined_at(), json);
       json.EndObject();
     }
     json.EndArray();
     json.EndObject();
   }
 
+  static void WriteTimeOrNull(const char* key, bool known, const google::protobuf::Timestamp& time,
+                              JsonWriter& json) {
+    known ? WriteTime(key, FromProto(time), json) : json.NullField(key);
+  }
+
   static void PrintTable(const v1::ListHoldersResponse& response, Context& context) {
-    Table table({"NAME", "KIND", "ROLE", "REVOKED"});
+    Table table({"NAME", "KIND", "ROLE", "REVOKED", "JOINED"});
     for (const v1::Holder& holder : response.holders()) {
       table.Add({holder.name(), KindOf(holder.worker()), holder.role(),
-                 holder.has_revoked_at() ? TimeText(FromProto(holder.revoked_at())) : ""});
+                 holder.has_revoked_at() ? TimeText(FromProto(holder.revoked_at())) : "",
+                 holder.has_joined_at() ? TimeText(FromProto(holder.joined_at())) : ""});
     }
     table.Print(context.out(), !context.flags().no_headers);
   }

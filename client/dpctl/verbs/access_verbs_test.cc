@@ -138,19 +138,23 @@ TEST_F(AccessVerbsTest, RevokeTellsPeopleFromWorkers) {
 TEST_F(AccessVerbsTest, AccessListsRolesAndRevocations) {
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(holders { name: "ann" role: "admin" }
-         holders { name: "node7" worker: true revoked_at { seconds: 1767323004 } })",
+         holders { name: "node7" worker: true revoked_at { seconds: 1767323004 } }
+         holders { name: "node8" worker: true revoked_at { seconds: 1767323004 }
+                   joined_at { seconds: 1767323005 } })",
       &access().holders));
   EXPECT_EQ(Dpctl("access").out,
-            "NAME   KIND    ROLE   REVOKED\n"
-            "ann    person  admin  -\n"
-            "node7  worker  -      2026-01-02T03:03:24+00:00\n");
+            "NAME   KIND    ROLE   REVOKED                    JOINED\n"
+            "ann    person  admin  -                          -\n"
+            "node7  worker  -      2026-01-02T03:03:24+00:00  -\n"
+            "node8  worker  -      2026-01-02T03:03:24+00:00  2026-01-02T03:03:25+00:00\n");
   out_.str("");
-  EXPECT_EQ(Dpctl("access -o name").out, "ann\nworker/node7\n");
+  EXPECT_EQ(Dpctl("access -o name").out, "ann\nworker/node7\nworker/node8\n");
   out_.str("");
   const std::string json = Dpctl("access -o json").out;
   EXPECT_THAT(json, HasSubstr("\"kind\": \"person\",\n      \"role\": \"admin\",\n"
-                              "      \"revokedAt\": null\n"));
+                              "      \"revokedAt\": null,\n      \"joinedAt\": null\n"));
   EXPECT_THAT(json, HasSubstr("\"role\": null,\n      \"revokedAt\": \"2026-01-02T03:03:24"));
+  EXPECT_THAT(json, HasSubstr("\"joinedAt\": \"2026-01-02T03:03:25"));
 }
 
 TEST_F(AccessVerbsTest, ACallerWhoMayNotIsTold) {

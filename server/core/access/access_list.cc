@@ -51,6 +51,11 @@ absl::Status AccessList::Revoke(const Identity& identity, absl::Time made_until)
   return absl::OkStatus();
 }
 
+void AccessList::NoteJoin(const Identity& identity, absl::Time at) {
+  auto& holders = IsPerson(identity.role) ? contents_.people : contents_.workers;
+  if (WasRevoked(identity)) holders.at(identity.name).joined_at = at;
+}
+
 absl::Status AccessList::UseToken(const std::string& id, int uses_max, absl::Time expires_at,
                                   absl::Time at) {
   auto& tokens = contents_.tokens;

@@ -20,8 +20,12 @@ struct Holder {
   std::optional<security::Role> role = {};
   // Certificates made until then do not count any more.
   absl::Time revoked_at = absl::InfinitePast();
+  // When they last joined or logged in after a revocation.
+  absl::Time joined_at = absl::InfinitePast();
 
-  using Fields = FieldList<&Holder::role, &Holder::revoked_at>;
+  using Fields = FieldList<&Holder::role, &Holder::revoked_at, &Holder::joined_at>;
+
+  bool joined_again() const { return joined_at > revoked_at; }
 };
 
 // A join token that was used, until it expires.
@@ -64,6 +68,8 @@ class AccessList {
   // From now on no certificate of this identity counts that was made until then.
   // Errors: ResourceExhausted the list is full.
   absl::Status Revoke(const security::Identity& identity, absl::Time made_until);
+  // Notes that the holder gets a new certificate. No-op unless their access was ever revoked.
+  void NoteJoin(const security::Identity& identity, absl::Time at);
   // Uses a token once more. Forgets tokens that have expired.
   // Errors: FailedPrecondition it was used so often before; ResourceExhausted too many tokens.
   absl::Status UseToken(const std::string& id, int uses_max, absl::Time expires_at, absl::Time at);

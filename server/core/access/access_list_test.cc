@@ -52,6 +52,18 @@ TEST_F(AccessListTest, AGrantDoesNotBringBackARevokedCertificate) {
   EXPECT_FALSE(RoleAfter(absl::ZeroDuration()).ok());
 }
 
+TEST_F(AccessListTest, SaysWhoHasJoinedAgainUntilTheNextRevocation) {
+  list_.NoteJoin(kAnn, kNow);
+  EXPECT_TRUE(list_.contents().people.empty());
+  ASSERT_TRUE(list_.Revoke(kAnn, kNow).ok());
+  const Holder& ann = list_.contents().people.at("ann");
+  EXPECT_FALSE(ann.joined_again());
+  list_.NoteJoin(kAnn, kNow + absl::Seconds(1));
+  EXPECT_TRUE(ann.joined_again());
+  ASSERT_TRUE(list_.Revoke(kAnn, kNow + absl::Seconds(2)).ok());
+  EXPECT_FALSE(ann.joined_again());
+}
+
 TEST_F(AccessListTest, ARevocationEndsEarlierTokensAndNoLaterOnes) {
   EXPECT_TRUE(list_.CheckToken(kAnn, kNow).ok());
   ASSERT_TRUE(list_.Revoke(kAnn, kNow).ok());
