@@ -112,6 +112,32 @@ TEST_F(LogsTest, FollowingGoesOnWithTheNextGenerationAndSaysSo) {
   EXPECT_EQ(result.err, "dpctl: job 7 goes on as generation 2\n");
 }
 
+// A stream whose bytes appear with each flush.
+class FlushedTo final : public std::stringbuf {
+ public:
+  explicit FlushedTo(std::string& screen) : screen_(screen) {}
+
+ private:
+  int sync() override {
+    screen_ += str();
+    str("");
+    return 0;
+  }
+
+  std::string& screen_;
+};
+
+TEST_F(LogsTest, TheLinesOfAGenerationComeBeforeTheNewsOfTheNextOne) {
+  std::string screen;
+  FlushedTo out(screen), err(screen);
+  out_.std::ios::rdbuf(&out);
+  err_.std::ios::rdbuf(&err);
+  AddLogPage(R"(chunks { generation: 1 data: "old\n" } chunks { generation: 2 data: "new\n" }
+                finished: true)");
+  Dpctl("logs -f 7");
+  EXPECT_EQ(screen, "[0] old\ndpctl: job 7 goes on as generation 2\n[0] new\n");
+}
+
 TEST_F(LogsTest, RanksThatAreNoneAreAUsageError) {
   for (const std::string ranks : {"x", "3-1", "-1", "1,,2", "0-99999999"}) {
     const Result result = Dpctl("logs 7 --rank=" + ranks);

@@ -50,6 +50,7 @@ void LogPrinter::Print(const SharedLine& shared) {
 void LogPrinter::Enter(uint64_t generation) {
   if (!labels_.Enter(generation)) return;
   EndLine();
+  context_.out().flush();  // the lines of the generation before come first
   context_.err() << "dpctl: job " << job_ << " goes on as generation " << generation << std::endl;
 }
 
