@@ -379,7 +379,8 @@ struct GrantRole {
 };
 
 // No certificate of this person or worker counts any more that was made until `made_until`. This is
-// a time of the clock that certificates are made by. Those of commands may be ahead of it.
+// a time of the clock that certificates are made by. Those of commands may be ahead of it. The
+// reply is whether anybody of this name was on record.
 struct RevokeAccess {
   std::string name;
   bool worker = false;  // the name is a worker's

@@ -122,6 +122,8 @@ class Coordinator {
   absl::Status CheckPreemption(const Job& victim, JobId by) const;
   // Errors: NotFound; FailedPrecondition it is not pending.
   absl::StatusOr<Job*> PendingJob(JobId id);
+  // Whether the record has a role, a join, a job or a worker of this name.
+  bool HasHeardOf(const security::Identity& identity) const;
   void LoseRanks(const std::vector<RankKey>& ranks, const LoseWorker& command, absl::Time at);
 
   // The part of a job that watchers of its topics see; compared before and after a move.

@@ -57,7 +57,7 @@ struct GroupResults {
 
 // The reply; monostate if the status says everything.
 using Reply = std::variant<std::monostate, JobId, WorkerId, Epoch, std::vector<StoreResult>,
-                           GroupResults, std::string>;
+                           GroupResults, std::string, bool>;
 
 // The driver acts in this order. It makes the command durable if `journal` is set, replies, and
 // wakes whoever waits on a topic of `changed`.

@@ -1,6 +1,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "base/name.h"
@@ -170,10 +171,13 @@ class AccessService final : public v1::Access::CallbackService {
       return Refuse(admission, context,
                     absl::InvalidArgumentError("name is empty; say whose access ends"));
     }
+    // The administrator of the coordinator's own credential has joined by no token.
+    const bool is_local_admin = request->name() == kLocalAdmin && !request->worker();
     return Apply(admission, context,
                  core::RevokeAccess{request->name(), request->worker(), absl::Now()},
-                 [=](const core::Outcome&, const View& view) {
+                 [=](const core::Outcome& outcome, const View& view) {
                    SetHeader(view, response);
+                   response->set_unknown(!is_local_admin && !std::get<bool>(outcome.reply));
                    return absl::OkStatus();
                  });
   }

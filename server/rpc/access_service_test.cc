@@ -289,6 +289,24 @@ TEST_F(AccessServiceTest, TheDecisionsAreListed) {
   EXPECT_TRUE(listed->holders(1).worker() && listed->holders(1).has_revoked_at());
 }
 
+TEST_F(AccessServiceTest, ARevocationSaysWhetherAnybodyOfThatNameWasOnRecord) {
+  const auto unknown = [this](const std::string& name, bool worker = false) {
+    v1::RevokeRequest request;
+    request.set_name(name);
+    request.set_worker(worker);
+    return admin_->Call(admin_->access(), &v1::Access::Stub::Revoke, request)->unknown();
+  };
+  ASSERT_TRUE(As({Role::kWorker, "registered"})->Register("registered", 1).ok());
+  ASSERT_TRUE(Enroll(*nobody_, Token("worker", "", 0), "joined").ok());
+  ASSERT_TRUE(Enroll(*nobody_, Token("user", "logged-in")).ok());
+  ASSERT_TRUE(As({Role::kUser, "owner"})->Submit(ClusterClient::AJob("job"), "request").ok());
+  Grant("granted", Role::kViewer);
+  EXPECT_FALSE(unknown("registered", true) || unknown("joined", true));
+  EXPECT_FALSE(unknown("logged-in") || unknown("owner") || unknown("granted") || unknown("admin"));
+  EXPECT_TRUE(unknown("logged") && unknown("joined") && unknown("owner", true));
+  EXPECT_FALSE(unknown("logged") || unknown("owner", true));  // it is by now
+}
+
 TEST_F(AccessServiceTest, WhoHasJoinedAgainSinceARevocationIsListedSo) {
   const auto joined = [this] {
     return admin_->Call(admin_->access(), &v1::Access::Stub::ListHolders, {})

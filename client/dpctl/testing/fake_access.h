@@ -20,6 +20,7 @@ class FakeAccess final : public v1::Access::Service {
   v1::GrantResponse granted;
   std::vector<v1::GrantRequest> grants;
   std::vector<v1::RevokeRequest> revocations;
+  bool unknown = false;  // nobody of the revoked name was on record
   v1::ListHoldersResponse holders;
   v1::ListRefusalsResponse refusals;
   // The error of all calls but WhoAmI, if any: the caller may not make them.
@@ -45,8 +46,9 @@ class FakeAccess final : public v1::Access::Service {
     return client::ToGrpc(denied);
   }
   grpc::Status Revoke(grpc::ServerContext*, const v1::RevokeRequest* request,
-                      v1::RevokeResponse*) override {
+                      v1::RevokeResponse* response) override {
     revocations.push_back(*request);
+    response->set_unknown(unknown);
     return client::ToGrpc(denied);
   }
   grpc::Status ListHolders(grpc::ServerContext*, const v1::ListHoldersRequest*,

@@ -135,6 +135,22 @@ TEST_F(AccessVerbsTest, RevokeTellsPeopleFromWorkers) {
             "{\n  \"name\": \"node7\",\n  \"kind\": \"worker\"\n}\n");
 }
 
+TEST_F(AccessVerbsTest, RevokeSaysThatNobodyHasTheName) {
+  Dpctl("revoke ann");
+  EXPECT_EQ(err_.str(), "");
+  access().unknown = true;
+  EXPECT_EQ(Dpctl("revoke anm").code, 0);
+  EXPECT_THAT(out_.str(), HasSubstr("access of person anm is revoked\n"));
+  EXPECT_EQ(
+      err_.str(),
+      "dpctl: no person named 'anm' was on record; check the name ('dpctl access'; a worker is "
+      "worker/NAME)\n");
+  err_.str("");
+  Dpctl("revoke worker/nod7");
+  EXPECT_EQ(err_.str(),
+            "dpctl: no worker named 'nod7' was on record; check the name ('dpctl workers')\n");
+}
+
 TEST_F(AccessVerbsTest, AccessListsRolesAndRevocations) {
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(holders { name: "ann" role: "admin" }

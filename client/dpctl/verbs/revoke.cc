@@ -28,7 +28,8 @@ class Revoke final : public Command {
     v1::RevokeRequest request;
     request.set_name(holder.name);
     request.set_worker(holder.worker);
-    DP_RETURN_IF_ERROR(context.Call(&v1::Access::Stub::Revoke, request).status());
+    DP_ASSIGN_OR_RETURN(const v1::RevokeResponse response,
+                        context.Call(&v1::Access::Stub::Revoke, request));
     switch (context.flags().format) {
       case Format::kName:
         context.out() << Printable(holder_) << '\n';
@@ -44,6 +45,13 @@ class Revoke final : public Command {
       case Format::kTable:
         context.out() << "access of " << KindOf(holder.worker) << ' ' << Printable(holder.name)
                       << " is revoked\n";
+    }
+    if (response.unknown()) {
+      context.err() << "dpctl: no " << KindOf(holder.worker) << " named '" << Printable(holder.name)
+                    << "' was on record; check the name ("
+                    << (holder.worker ? "'dpctl workers'"
+                                      : "'dpctl access'; a worker is worker/NAME")
+                    << ")\n";
     }
     return kSuccess;
   }
