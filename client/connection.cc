@@ -14,6 +14,7 @@
 #include "base/grpc_locks.h"
 #include "base/limits.h"
 #include "base/security/token.h"
+#include "client/absence.h"
 #include "client/grpc_park_stream.h"
 #include "client/retry_policy.h"
 #include "dp/v1/store.grpc.pb.h"
@@ -78,6 +79,13 @@ std::string WhyNoHandshake(const std::string& message) {
     return "it does not answer with TLS; a coordinator of an earlier release needs --insecure";
   }
   return "";
+}
+
+// gRPC says in words only how far an attempt to connect came. Somebody must be there who resets.
+bool ConnectedToNothing(const std::string& message) {
+  return (absl::StrContains(message, "Failed to connect to remote host") &&
+          !absl::StrContains(message, "reset by peer")) ||
+         absl::StrContains(message, "DNS resolution failed");
 }
 
 }  // namespace
@@ -191,10 +199,18 @@ absl::Status Connection::ToAbsl(const grpc::ClientContext& context, const grpc::
     return absl::UnavailableError(absl::StrCat("coordinator at ", address_, ": ", why));
   }
   if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
-    return absl::Status(code,
-                        absl::StrCat("coordinator at ", address_, ": ", status.error_message()));
+    const absl::Status named(
+        code, absl::StrCat("coordinator at ", address_, ": ", status.error_message()));
+    return IsUnconnected(status) ? WithAbsence(Absence::kNothingConnected, named) : named;
   }
   return absl::Status(code, status.error_message());
+}
+
+bool Connection::IsUnconnected(const grpc::Status& status) const {
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    return ConnectedToNothing(status.error_message());
+  }
+  return channel_->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY;
 }
 
 absl::Status Connection::Attempt(absl::Duration deadline_in,

@@ -53,7 +53,8 @@ class Connection : public AsyncStoreConnection {
   // (retry_loop.h) does the retries.
   //     connection.Call(&v1::Jobs::Stub::Submit, request, absl::Seconds(5));
   // Errors: those of the RPC (proto/dp/v1); Unavailable when the coordinator cannot be reached;
-  // DeadlineExceeded; Cancelled after CancelAll.
+  // DeadlineExceeded; Cancelled after CancelAll. Errors of calls that connected to nothing have the
+  // mark of absence.h.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(Rpc<Stub, Request, Response> rpc,
                                 const std::type_identity_t<Request>& request,
@@ -113,6 +114,8 @@ class Connection : public AsyncStoreConnection {
   // `cancelled_here`: this side has cancelled the call, or all calls.
   absl::Status ToAbsl(const grpc::ClientContext& context, const grpc::Status& status,
                       bool cancelled_here) const;
+  // Whether a call that failed for lack of an answer had no connection, and no server to blame.
+  bool IsUnconnected(const grpc::Status& status) const;
   bool all_cancelled() const DP_EXCLUDES(mu_);
 
   const std::string address_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "client/absence.h"
 #include "client/retry_policy.h"
 #include "dp/v1/jobs.grpc.pb.h"
 #include "dp/v1/store.pb.h"
@@ -41,6 +42,10 @@ class FakeJobs final : public v1::Jobs::CallbackService {
       reactor->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "user ann makes too many calls"});
     } else if (request->job() == 499) {
       reactor->Finish(grpc::Status::CANCELLED);
+    } else if (request->job() == 502) {
+      // gRPC's words for a reset that comes at once.
+      reactor->Finish({grpc::StatusCode::UNAVAILABLE,
+                       "Failed to connect to remote host: Connection reset by peer"});
     } else if (request->job() == 503) {
       reactor->Finish({grpc::StatusCode::UNAVAILABLE, "not yet"});
     } else {
@@ -117,6 +122,24 @@ TEST_F(ConnectionTest, UnavailableNamesTheAddress) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()),
               StartsWith(absl::StrCat("coordinator at ", address(), ": ")));
+}
+
+// Only then it makes sense to ask whether a coordinator runs there.
+TEST_F(ConnectionTest, AnErrorOfACallThatConnectedToNothingIsMarked) {
+  for (const uint64_t answered : {431, 499, 502, 503}) {
+    EXPECT_EQ(AbsenceIn(Get(answered).status()), Absence::kNone) << answered;
+  }
+  EXPECT_EQ(
+      AbsenceIn(connection_->Call(&v1::Jobs::Stub::Watch, {}, absl::Milliseconds(20)).status()),
+      Absence::kNone);
+  Stop();
+  Get(7).IgnoreError();  // may only see the end of the old connection
+  EXPECT_EQ(AbsenceIn(Get(7).status()), Absence::kNothingConnected);
+}
+
+TEST_F(ConnectionTest, ANameThatNobodyKnowsConnectsToNothing) {
+  connection_ = std::make_unique<Connection>("no.such.host.invalid:1", Credentials::Insecure());
+  EXPECT_EQ(AbsenceIn(Get(7).status()), Absence::kNothingConnected);
 }
 
 TEST_F(ConnectionTest, AnAttemptEndsAtItsDeadline) {

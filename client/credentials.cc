@@ -20,6 +20,7 @@
 #include "base/security/identity.h"
 #include "base/security/local_credential.h"
 #include "base/status.h"
+#include "client/absence.h"
 
 namespace dp::client {
 namespace {
@@ -147,10 +148,12 @@ absl::StatusOr<std::string> FindCredentialDir(const std::string& address,
   absl::StatusOr<std::string> local = security::FindLocalCredential(address);
   if (!absl::IsNotFound(local.status())) return local;
   if (IsOnThisHost(address)) {
-    return absl::UnavailableError(absl::StrCat(
-        "no coordinator of yours on this host listens on ", address,
-        ", and there is no other credential for the address; start one, or log in ('dpctl token' "
-        "of an administrator prints how)"));
+    return WithAbsence(
+        Absence::kNoneOnThisHost,
+        absl::UnavailableError(absl::StrCat(
+            "no coordinator of yours on this host listens on ", address,
+            ", and there is no other credential for the address; start one, or log in ('dpctl "
+            "token' of an administrator prints how)")));
   }
   return absl::UnauthenticatedError(absl::StrCat(
       "there is no credential for the coordinator at ", address,

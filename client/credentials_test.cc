@@ -9,6 +9,7 @@
 #include "base/security/local_credential.h"
 #include "base/security/testing/foreign_certificate.h"
 #include "base/testing/scratch_dir.h"
+#include "client/absence.h"
 #include "client/connection.h"
 #include "client/testing/fake_access.h"
 #include "gmock/gmock.h"
@@ -80,6 +81,7 @@ TEST_F(CredentialsTest, WhereACoordinatorOfThisHostHasLeftNoneThereIsPerhapsNone
   const absl::Status none = FindCredentialDir("127.0.0.1:1", "").status();
   EXPECT_EQ(none.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(none.message()), HasSubstr("on this host listens on 127.0.0.1:1"));
+  EXPECT_EQ(AbsenceIn(none), Absence::kNoneOnThisHost);
 }
 
 TEST_F(CredentialsTest, LoginsAreKeptBelowTheUsersConfiguration) {

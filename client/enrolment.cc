@@ -18,6 +18,7 @@
 #include "base/security/openssl.h"
 #include "base/security/token.h"
 #include "base/status.h"
+#include "client/absence.h"
 #include "dp/v1/access.grpc.pb.h"
 
 namespace dp::client {
@@ -29,6 +30,10 @@ using AddressesPtr = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
 absl::Status NoAnswer(const std::string& address, absl::string_view why) {
   return absl::UnavailableError(absl::StrCat("coordinator at ", address, ": ", why));
+}
+
+absl::Status NothingConnected(const std::string& address, absl::string_view why) {
+  return WithAbsence(Absence::kNothingConnected, NoAnswer(address, why));
 }
 
 int MillisecondsUntil(absl::Time deadline) {
@@ -47,7 +52,7 @@ absl::StatusOr<FileDescriptor> ConnectTo(const std::string& address, absl::Time 
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int resolved = getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &found);
-  if (resolved != 0) return NoAnswer(address, gai_strerror(resolved));
+  if (resolved != 0) return NothingConnected(address, gai_strerror(resolved));
   const AddressesPtr owned(found, freeaddrinfo);
   int error = 0;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
@@ -65,7 +70,7 @@ absl::StatusOr<FileDescriptor> ConnectTo(const std::string& address, absl::Time 
     getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error == 0) return fd;
   }
-  return NoAnswer(address, std::generic_category().message(error));
+  return NothingConnected(address, std::generic_category().message(error));
 }
 
 absl::Status Handshake(SSL* ssl, int fd, const std::string& address, absl::Time deadline) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
 #include "base/security/certificate.h"
+#include "client/absence.h"
 #include "client/testing/fake_access.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -89,13 +90,15 @@ TEST_F(EnrolmentTest, AServerInPlainTextIsNamedAsOne) {
 TEST_F(EnrolmentTest, WhereNobodyListensTheAddressAndTheReasonAreNamed) {
   ExpectMessage(Fetch(nobody_.address()).status(), absl::StatusCode::kUnavailable,
                 "coordinator at " + nobody_.address() + ": Connection refused");
+  EXPECT_EQ(AbsenceIn(Fetch(nobody_.address()).status()), Absence::kNothingConnected);
   ExpectMessage(Fetch("no port").status(), absl::StatusCode::kInvalidArgument, "no port");
 }
 
 TEST_F(EnrolmentTest, AServerThatNeverAnswersCostsTheTimeoutOnly) {
   nobody_.Listen();
-  ExpectMessage(Fetch(nobody_.address(), absl::Milliseconds(20)).status(),
-                absl::StatusCode::kUnavailable, "it did not answer in time");
+  const absl::Status silent = Fetch(nobody_.address(), absl::Milliseconds(20)).status();
+  ExpectMessage(silent, absl::StatusCode::kUnavailable, "it did not answer in time");
+  EXPECT_EQ(AbsenceIn(silent), Absence::kNone);
 }
 
 TEST_F(EnrolmentTest, ATokenIsExchangedForACredentialWithANewKey) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/absence.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -84,6 +85,13 @@ TEST_F(RetryLoopTest, GivingUpKeepsTheCodeAndSaysHowLongItTried) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("coordinator at h:1: refused"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("gave up after 3 attempts in 12.1s"));
+}
+
+TEST_F(RetryLoopTest, GivingUpKeepsTheMarkOfAbsence) {
+  always_ = WithAbsence(Absence::kNothingConnected, absl::UnavailableError("refused"));
+  EXPECT_EQ(AbsenceIn(Run().status()), Absence::kNothingConnected);
+  always_ = absl::UnavailableError("reset");
+  EXPECT_EQ(AbsenceIn(Run().status()), Absence::kNone);
 }
 
 TEST_F(RetryLoopTest, NoAttemptGetsMoreTimeThanIsLeft) {

@@ -5,6 +5,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "base/duration_text.h"
+#include "client/absence.h"
 
 namespace dp::client {
 namespace {
@@ -50,12 +51,14 @@ absl::Status RetryPolicy::GiveUp(const absl::Status& status, absl::Duration elap
   const bool timed_out = absl::IsDeadlineExceeded(status) && !unreachable_.ok();
   const absl::Status& cause = timed_out ? unreachable_ : status;
   const bool told_more = !first_words_.empty() && first_words_ != cause.message();
-  return absl::Status(
-      cause.code(),
-      absl::StrCat(cause.message(), " (", told_more ? "at first: " : "",
-                   told_more ? first_words_ : "", told_more ? "; " : "", "gave up after ",
-                   failures_, failures_ == 1 ? " attempt" : " attempts", " in ",
-                   DurationText(absl::Trunc(elapsed, absl::Milliseconds(100))), ")"));
+  return WithAbsence(
+      AbsenceIn(cause),
+      absl::Status(
+          cause.code(),
+          absl::StrCat(cause.message(), " (", told_more ? "at first: " : "",
+                       told_more ? first_words_ : "", told_more ? "; " : "", "gave up after ",
+                       failures_, failures_ == 1 ? " attempt" : " attempts", " in ",
+                       DurationText(absl::Trunc(elapsed, absl::Milliseconds(100))), ")")));
 }
 
 absl::Duration RetryPolicy::AttemptDeadline(absl::Duration elapsed) const {

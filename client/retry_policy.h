@@ -39,7 +39,7 @@ class RetryPolicy {
   // Otherwise it has the code and message of `status`, with the time and number of attempts. An
   // attempt that had no time left gives no reason, so an earlier reason why nobody was reached
   // stays. The first reason stays, too: a coordinator that stops says why, and is gone at the next
-  // attempt.
+  // attempt. A mark of absence (absence.h) stays as well.
   absl::Status GiveUp(const absl::Status& status, absl::Duration elapsed) const;
 
   // The deadline of an attempt that begins `elapsed` after the first one.

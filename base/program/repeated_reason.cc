@@ -17,7 +17,9 @@ RepeatedReason::RepeatedReason(std::string event) : event_(std::move(event)) {}
 
 bool RepeatedReason::Failed(const absl::Status& status) {
   if (reasons_.size() >= kReasonsMax) return false;
-  const auto [reason, is_new] = reasons_.insert(status.ToString());
+  // Payloads are for programs.
+  const auto [reason, is_new] =
+      reasons_.insert(status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   if (is_new) Log(Severity::kWarning, event_, {{"reason", *reason}});
   return is_new;
 }

@@ -1,10 +1,15 @@
 #include "base/program/repeated_reason.h"
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dp {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 const absl::Status kRefused = absl::UnavailableError("connection refused");
 const absl::Status kShutdown = absl::UnavailableError("handshaker shutdown");
@@ -28,6 +33,15 @@ TEST(RepeatedReasonTest, ReasonsThatNeverRepeatAreNotLoggedForEver) {
   int logged = 0;
   for (int i = 0; i < 100; ++i) logged += trouble.Failed(absl::InternalError(absl::StrCat(i)));
   EXPECT_EQ(logged, 8);
+}
+
+TEST(RepeatedReasonTest, APayloadIsNotLogged) {
+  absl::Status refused = kRefused;
+  refused.SetPayload("dp/internal", absl::Cord("1s"));
+  RepeatedReason trouble("test");
+  testing::internal::CaptureStderr();
+  trouble.Failed(refused);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), Not(HasSubstr("dp/internal")));
 }
 
 }  // namespace

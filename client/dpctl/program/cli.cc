@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "client/absence.h"
 #include "client/dpctl/command.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/flag_types.h"
@@ -130,9 +131,12 @@ std::string PrintableLines(absl::string_view text) {
 void Report(const absl::Status& status, const Command& command, Context& context) {
   context.out().flush();  // the command's output comes first
   context.err() << "dpctl: " << PrintableLines(status.message());
-  if (ExitCodeOf(status) == kUnreachable) {
-    context.err() << "\nIs the coordinator running there? Give its address with --coordinator or "
-                     "DPCTL_COORDINATOR.";
+  if (const client::Absence absence = client::AbsenceIn(status);
+      absence != client::Absence::kNone) {
+    context.err() << (absence == client::Absence::kNoneOnThisHost
+                          ? "\nIf it runs elsewhere, give"
+                          : "\nIs the coordinator running there? Give")
+                  << " its address with --coordinator or DPCTL_COORDINATOR.";
     if (const std::string flag = command.FlagToRunHere(); !flag.empty())
       context.err() << " Or run on this machine alone, with " << flag << '.';
   }

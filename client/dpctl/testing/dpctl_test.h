@@ -53,10 +53,11 @@ class DpctlTest : public ::testing::Test, private Clock {
 
   Interrupts interrupts_;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local_;
-  std::string address_;   // to which the last command connected
-  bool tty_ = false;      // standard error
-  bool out_tty_ = false;  // standard output
-  int write_error_ = 0;   // of standard output
+  std::string address_;          // to which the last command connected
+  absl::Status no_credentials_;  // OK: there are some
+  bool tty_ = false;             // standard error
+  bool out_tty_ = false;         // standard output
+  int write_error_ = 0;          // of standard output
   Machine machine_;
   FakeLogins logins_;
   bool clock_runs_ = false;
@@ -72,7 +73,9 @@ class DpctlTest : public ::testing::Test, private Clock {
     return {.connect =
                 [this](const std::string& address, const client::CredentialFlags&) {
                   address_ = address;
-                  return coordinator_.Connect();
+                  if (no_credentials_.ok()) return coordinator_.Connect();
+                  return std::make_unique<client::Connection>(
+                      address, client::Credentials::Missing(no_credentials_));
                 },
             .logins = logins_.Make(),
             .start_local = start_local_,

@@ -76,6 +76,8 @@ class FakeCoordinator final : public v1::Jobs::Service,
   absl::Status store_error;
   // How many of the next calls find the coordinator out of reach.
   int calls_lost = 0;
+  // Their reason, in gRPC's words.
+  std::string lost_because = "Failed to connect to remote host: Connection refused";
   FakeAccess access;
 
   ~FakeCoordinator() override {
@@ -298,7 +300,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
   grpc::Status Reply(absl::FunctionRef<absl::Status()> answer) {
     if (calls_lost == 0) return client::ToGrpc(answer());
     --calls_lost;
-    return {grpc::StatusCode::UNAVAILABLE, "refused"};
+    return {grpc::StatusCode::UNAVAILABLE, lost_because};
   }
 
   // Blocks until the destructor runs. The client cancels the call before that, but gRPC does not

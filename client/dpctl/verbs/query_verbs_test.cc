@@ -1,5 +1,6 @@
 // ps, describe, workers, cancel and wait: one question to the coordinator, one answer printed.
 
+#include "client/absence.h"
 #include "client/dpctl/testing/dpctl_test.h"
 
 namespace dp::ctl {
@@ -69,9 +70,31 @@ TEST_F(QueryVerbsTest, AnAbsentCoordinatorIs104WithWhatToDo) {
   const Result result = Dpctl("ps --timeout 5s");
   EXPECT_EQ(result.code, 104);
   EXPECT_EQ(result.err,
-            "dpctl: coordinator at fake:1: refused (gave up after 1 attempt in 2m)\n"
+            "dpctl: coordinator at fake:1: Failed to connect to remote host: Connection refused "
+            "(gave up after 1 attempt in 2m)\n"
             "Is the coordinator running there? Give its address with --coordinator or "
             "DPCTL_COORDINATOR.\n");
+}
+
+TEST_F(QueryVerbsTest, OneThatAnsweredSomethingIsNotCalledAbsent) {
+  coordinator_.calls_lost = 1000;
+  coordinator_.lost_because = "recvmsg:Connection reset by peer";
+  clock_runs_ = true;
+  const Result result = Dpctl("ps --timeout 5s");
+  EXPECT_EQ(result.code, 104);
+  EXPECT_EQ(result.err,
+            "dpctl: coordinator at fake:1: recvmsg:Connection reset by peer (gave up after 1 "
+            "attempt in 2m)\n");
+}
+
+// The reason says already that none runs.
+TEST_F(QueryVerbsTest, WithoutACoordinatorOnThisHostTheAddressOfAnotherIsAskedFor) {
+  no_credentials_ = client::WithAbsence(client::Absence::kNoneOnThisHost,
+                                        absl::UnavailableError("no coordinator of yours"));
+  clock_runs_ = true;
+  EXPECT_EQ(Dpctl("ps").err,
+            "dpctl: no coordinator of yours (gave up after 1 attempt in 2m)\n"
+            "If it runs elsewhere, give its address with --coordinator or DPCTL_COORDINATOR.\n");
 }
 
 TEST_F(QueryVerbsTest, AShortAbsenceIsNotNoticed) {
