@@ -87,15 +87,11 @@ bool IsOfCluster(const security::Certificate& certificate, const std::string& au
 // A handshake with an expired certificate fails without a reason.
 absl::Status CheckLife(const security::Credential& credential, const std::string& dir) {
   if (credential.chain.empty()) return absl::OkStatus();
-  const auto certificate = security::Certificate::FromPem(credential.chain);
-  if (!certificate.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the credential in ", dir, ": ", certificate.status().message()));
-  }
-  if (absl::Now() < certificate->not_after()) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const auto certificate, security::Certificate::FromPem(credential.chain));
+  if (absl::Now() < certificate.not_after()) return absl::OkStatus();
   return absl::UnauthenticatedError(absl::StrCat(
-      "the certificate in ", dir, " expired at ", absl::FormatTime(certificate->not_after()),
-      IsOfCluster(*certificate, credential.authorities)
+      "the certificate in ", dir, " expired at ", absl::FormatTime(certificate.not_after()),
+      IsOfCluster(certificate, credential.authorities)
           ? "; log in again, with a token that an administrator makes by 'dpctl token'"
           : "; the coordinator does not renew it, so renew it where it was made"));
 }
@@ -114,6 +110,7 @@ Credentials Credentials::Insecure() { return {grpc::InsecureChannelCredentials()
 
 absl::StatusOr<Credentials> Credentials::FromDir(const std::string& dir) {
   DP_ASSIGN_OR_RETURN(security::Credential credential, security::ReadCredential(dir));
+  DP_RETURN_IF_ERROR(security::CheckCredential(credential, dir));
   const bool with_certificate = !credential.chain.empty();
   return Credentials(TlsFrom(WatchDir(dir, with_certificate), with_certificate),
                      std::move(credential.token));
@@ -166,9 +163,10 @@ absl::StatusOr<Credentials> FindCredentials(const std::string& address,
                                             const CredentialFlags& flags) {
   if (flags.insecure) return Credentials::Insecure();
   DP_ASSIGN_OR_RETURN(const std::string dir, FindCredentialDir(address, flags.dir));
-  DP_ASSIGN_OR_RETURN(const security::Credential credential, security::ReadCredential(dir));
-  DP_RETURN_IF_ERROR(CheckLife(credential, dir));
-  return Credentials::FromDir(dir);
+  DP_ASSIGN_OR_RETURN(Credentials credentials, Credentials::FromDir(dir));
+  DP_ASSIGN_OR_RETURN(const security::Credential files, security::ReadCredential(dir));
+  DP_RETURN_IF_ERROR(CheckLife(files, dir));
+  return credentials;
 }
 
 }  // namespace dp::client

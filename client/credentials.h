@@ -22,7 +22,7 @@ class Credentials {
   // TLS, by the files of a directory (base/security/credential.h), whose certificates are read
   // again as they change. The coordinator must have a certificate of an authority in that
   // directory, which must hold a coordinator's identity or the host of the address.
-  // Errors: those of ReadCredential.
+  // Errors: those of ReadCredential and CheckCredential.
   static absl::StatusOr<Credentials> FromDir(const std::string& dir);
 
   // The same, by contents that do not change.
@@ -59,7 +59,7 @@ std::string LoginDir(const std::string& address);
 // of this host, where a coordinator leaves one when it starts. PermissionDenied it cannot be read.
 absl::StatusOr<std::string> FindCredentialDir(const std::string& address, const std::string& given);
 
-// Errors: those of FindCredentialDir and ReadCredential.
+// Errors: those of FindCredentialDir and FromDir; Unauthenticated the certificate has expired.
 absl::StatusOr<Credentials> FindCredentials(const std::string& address,
                                             const CredentialFlags& flags);
 

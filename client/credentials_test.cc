@@ -121,13 +121,17 @@ TEST_F(CredentialsTest, AnExpiredCertificateFromElsewhereIsRenewedThere) {
   }
 }
 
-TEST_F(CredentialsTest, ADamagedCertificateIsNamed) {
-  Credential damaged = Ann();
-  damaged.chain = "damaged";
-  const std::string dir = Written(damaged);
-  const absl::Status status = FindCredentials(address_, {.dir = dir}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr(dir));
+TEST_F(CredentialsTest, ADamagedFileIsNamedBeforeAnyConnection) {
+  for (const auto& [file, name] : {std::pair{&Credential::authorities, "/ca.crt "},
+                                   {&Credential::chain, "/tls.crt "},
+                                   {&Credential::key, "/tls.key "}}) {
+    Credential damaged = Ann();
+    damaged.*file = "damaged";
+    const std::string dir = Written(damaged);
+    const absl::Status status = FindCredentials(address_, {.dir = dir}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(dir + name));
+  }
 }
 
 TEST_F(CredentialsTest, InsecureNeedsNoFiles) {

@@ -12,18 +12,33 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/replace_file.h"
+#include "base/security/certificate.h"
 #include "base/status.h"
 
 namespace dp::security {
 namespace {
 
+absl::Status NotRead(const std::string& path, int error) {
+  return absl::PermissionDeniedError(absl::StrCat(
+      "the credential's file ", path, " cannot be read: ", std::generic_category().message(error),
+      "; let this user read it, or name another directory with --credentials"));
+}
+
 // Empty: there is no such file.
 absl::StatusOr<std::string> ContentsOf(const std::string& path) {
+  std::error_code error;
+  // The library would throw at the first byte.
+  if (std::filesystem::is_directory(path, error)) return NotRead(path, EISDIR);
   std::ifstream file(path, std::ios::binary);
   if (file) return std::string(std::istreambuf_iterator<char>(file), {});
   if (errno == ENOENT) return std::string();
-  return absl::PermissionDeniedError(absl::StrCat(
-      "the credential's file ", path, " cannot be read: ", std::generic_category().message(errno)));
+  return NotRead(path, errno);
+}
+
+absl::Status NotUsable(const std::string& dir, absl::string_view file, absl::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat("the credential's file ", dir, "/", file, " ",
+                                                    why,
+                                                    "; log in again, or put the right file there"));
 }
 
 absl::Status NotWritten(const std::string& path) {
@@ -51,14 +66,28 @@ absl::StatusOr<Credential> ReadCredential(const std::string& dir) {
   }
   if (credential.authorities.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("there is no credential in ", dir, ": it has no file ", kAuthoritiesFile));
+        absl::StrCat("there is no credential in ", dir, ": it has no file ", kAuthoritiesFile,
+                     "; log in, or name another directory with --credentials"));
   }
   if (credential.chain.empty() != credential.key.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the credential in ", dir, " has no file ",
-                     credential.key.empty() ? kKeyFile : kChainFile));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the credential in ", dir, " has no file ", credential.key.empty() ? kKeyFile : kChainFile,
+        "; log in again, or put the file there"));
   }
   return credential;
+}
+
+absl::Status CheckCredential(const Credential& credential, const std::string& dir) {
+  const auto authorities = Certificate::AllFromPem(credential.authorities);
+  if (!authorities.ok()) return NotUsable(dir, kAuthoritiesFile, "holds no whole certificates");
+  if (credential.chain.empty()) return absl::OkStatus();
+  const auto chain = Certificate::AllFromPem(credential.chain);
+  if (!chain.ok()) return NotUsable(dir, kChainFile, "holds no whole certificates");
+  const auto key = KeyPair::FromPem(credential.key);
+  if (!key.ok()) return NotUsable(dir, kKeyFile, "holds no whole private key without a password");
+  if (chain->front().Fits(*key)) return absl::OkStatus();
+  return NotUsable(dir, kKeyFile,
+                   absl::StrCat("holds the key of another certificate than ", kChainFile));
 }
 
 absl::Status WriteCredential(const std::string& dir, const Credential& credential) {

@@ -27,6 +27,11 @@ struct Credential {
 // FailedPrecondition a key without its certificate, or a certificate without its key.
 absl::StatusOr<Credential> ReadCredential(const std::string& dir);
 
+// Whether the files of `dir`, whose contents these are, can be used: each parses as a whole, and
+// the key is that of the certificate. gRPC would fail later, in the words of OpenSSL or without
+// any. Errors: FailedPrecondition names the file and the remedy.
+absl::Status CheckCredential(const Credential& credential, const std::string& dir);
+
 // Makes the directory (0700) if it is missing, and replaces its files (0600) one by one: the key
 // before the certificate. Files of empty contents are removed.
 // Errors: PermissionDenied names the path and the reason.

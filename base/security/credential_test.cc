@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "absl/time/clock.h"
+#include "base/security/certificate_authority.h"
 #include "base/security/local_credential.h"
 #include "base/testing/scratch_dir.h"
 #include "gmock/gmock.h"
@@ -48,6 +50,34 @@ TEST_F(CredentialTest, WhatIsMissingIsNamed) {
   ASSERT_TRUE(WriteCredential(dir_, {.authorities = "CA", .chain = "CHAIN", .key = "KEY"}).ok());
   std::filesystem::remove(dir_ + "/tls.key");
   EXPECT_THAT(ReadCredential(dir_).status().message(), HasSubstr("no file tls.key"));
+}
+
+TEST_F(CredentialTest, AFileThatCannotBeReadIsNamed) {
+  std::filesystem::create_directories(dir_ + "/ca.crt");
+  EXPECT_THAT(ReadCredential(dir_).status().message(),
+              HasSubstr(dir_ + "/ca.crt cannot be read: Is a directory; let this user"));
+}
+
+TEST_F(CredentialTest, AFileThatDoesNotParseOrFitIsNamedWithTheRemedy) {
+  const auto authority = CertificateAuthority::Make(absl::Now());
+  const KeyPair key = KeyPair::Make();
+  const std::string ca = authority.certificate().ToPem();
+  const Credential good{.authorities = ca, .chain = ca, .key = authority.key().ToPem()};
+  EXPECT_EQ(CheckCredential(good, "/d"), absl::OkStatus());
+  EXPECT_EQ(CheckCredential({.authorities = ca, .token = "t"}, "/d"), absl::OkStatus());
+  const auto why = [&](std::string Credential::*file, const std::string& contents) {
+    Credential damaged = good;
+    damaged.*file = contents;
+    return std::string(CheckCredential(damaged, "/d").message());
+  };
+  EXPECT_EQ(why(&Credential::authorities, "x"),
+            "the credential's file /d/ca.crt holds no whole certificates; log in again, or put the "
+            "right file there");
+  EXPECT_THAT(why(&Credential::authorities, ca + ca.substr(0, 200)), HasSubstr("/d/ca.crt holds"));
+  EXPECT_THAT(why(&Credential::chain, "x"), HasSubstr("/d/tls.crt holds no whole certificates"));
+  EXPECT_THAT(why(&Credential::key, "x"), HasSubstr("/d/tls.key holds no whole private key"));
+  EXPECT_THAT(why(&Credential::key, key.ToPem()),
+              HasSubstr("/d/tls.key holds the key of another certificate than tls.crt; log in"));
 }
 
 TEST_F(CredentialTest, ALinkIsFoundByTheAddressOfItsCoordinator) {
