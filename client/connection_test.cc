@@ -110,7 +110,7 @@ TEST_F(ConnectionTest, ACallThatCameTooSoonIsWorthAnotherAttemptLater) {
   const absl::Status rejected = Get(431).status();
   EXPECT_EQ(rejected.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(rejected.message(), HasSubstr("user ann makes too many calls"));
-  EXPECT_EQ(RetryPolicy({}, /*seed=*/1).Next(rejected, absl::ZeroDuration()),
+  EXPECT_GT(RetryPolicy({}, /*seed=*/1).Next(rejected, absl::ZeroDuration()),
             absl::Milliseconds(1500));
 }
 

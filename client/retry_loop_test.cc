@@ -1,5 +1,6 @@
 #include "client/retry_loop.h"
 
+#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,6 +12,7 @@ namespace dp::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // A small language: attempts answer from a script; time passes only while the loop waits or an
 // attempt runs.
@@ -20,7 +22,7 @@ class RetryLoopTest : public ::testing::Test, private Clock {
 
   absl::StatusOr<int> Run() {
     return RetryLoop(
-        RetryPolicy(options_, /*seed=*/42), *this,
+        RetryPolicy(options_, seed_), *this,
         [this](absl::Duration wait) {
           waits_.push_back(wait);
           now_ += wait;
@@ -41,6 +43,7 @@ class RetryLoopTest : public ::testing::Test, private Clock {
   absl::Status always_;
   absl::Duration takes_;
   bool stopped_ = false;
+  uint64_t seed_ = 42;
   std::vector<absl::Duration> waits_, deadlines_;
 
  private:
@@ -117,9 +120,46 @@ TEST_F(RetryLoopTest, APauseIsNoShorterThanTheCoordinatorAsksFor) {
              RetryNotBefore(absl::Milliseconds(1), busy)};
   EXPECT_EQ(Run().value(), 7);
   ASSERT_EQ(waits_.size(), 3u);
-  EXPECT_EQ(waits_[0], absl::Seconds(3));
+  EXPECT_GT(waits_[0], absl::Seconds(3));
   EXPECT_LT(waits_[1], absl::Seconds(3));
   EXPECT_GT(waits_[2], absl::Milliseconds(1));
+}
+
+TEST_F(RetryLoopTest, CallersThatHearTheSameTimeComeBackAtDifferentTimesLessAndLessOften) {
+  const auto busy = RetryNotBefore(absl::Milliseconds(200), absl::UnavailableError("too many"));
+  std::set<absl::Duration> firsts;
+  for (seed_ = 0; seed_ < 100; ++seed_) {
+    script_.assign(6, busy);
+    waits_.clear();
+    EXPECT_EQ(Run().value(), 7);
+    EXPECT_LT(waits_.front(), absl::Milliseconds(250));
+    EXPECT_GT(waits_.back(), absl::Milliseconds(700));
+    firsts.insert(waits_.front());
+  }
+  EXPECT_EQ(firsts.size(), 100u);
+}
+
+TEST_F(RetryLoopTest, APauseBeyondTheDeadlineEndsTheAttemptsAtOnce) {
+  always_ = RetryNotBefore(absl::Seconds(11), absl::UnavailableError("too many calls"));
+  const absl::Status status = Run().status();
+  EXPECT_TRUE(waits_.empty());
+  EXPECT_TRUE(IsRateLimited(status));
+  EXPECT_EQ(status.message(),
+            "too many calls (gave up after 1 attempt in 0s; 10s is left, too short for another)");
+}
+
+TEST_F(RetryLoopTest, OfARateLimitTheLatestWordsAreEnough) {
+  script_ = {RetryNotBefore(absl::Seconds(2), absl::UnavailableError("try again in 2s"))};
+  always_ = RetryNotBefore(absl::Seconds(9), absl::UnavailableError("try again in 9s"));
+  EXPECT_THAT(std::string(Run().status().message()),
+              StartsWith("try again in 9s (gave up after 2 attempts in 2"));
+}
+
+TEST_F(RetryLoopTest, AfterAPauseThatTheCoordinatorAskedForTimeIsLeftForTheAttempt) {
+  script_ = {RetryNotBefore(absl::Seconds(9), absl::UnavailableError("too many calls"))};
+  options_.backoff = {.initial = absl::Minutes(1), .max = absl::Minutes(1)};
+  EXPECT_EQ(Run().value(), 7);
+  EXPECT_EQ(waits_, std::vector<absl::Duration>{absl::Seconds(9.75)});
 }
 
 TEST_F(RetryLoopTest, AShutdownEndsTheWait) {

@@ -24,6 +24,9 @@ struct RetryOptions {
 // The same error, of a coordinator that has named a time before which a retry is useless.
 absl::Status RetryNotBefore(absl::Duration pause, absl::Status status);
 
+// Whether the error is such a one: the caller makes more calls than its rate allows.
+bool IsRateLimited(const absl::Status& status);
+
 // Decides whether a failed RPC is worth another attempt, and when. Pure: callers pass the time in,
 // and the same seed gives the same decisions, so a simulator uses the policy unchanged. One object
 // per request; not thread-safe.
@@ -31,15 +34,17 @@ class RetryPolicy {
  public:
   RetryPolicy(const RetryOptions& options, uint64_t seed);
 
-  // The pause before the next attempt, `elapsed` after the first one began; none: give up. It is no
-  // shorter than RetryNotBefore says, where time is left.
+  // The pause before the next attempt, `elapsed` after the first one began; none: give up. Where
+  // RetryNotBefore names a time, the pause is longer by the backoff: many callers hear the same
+  // time. It leaves the last attempt some of the deadline. A time beyond the deadline ends the
+  // attempts at once.
   std::optional<absl::Duration> Next(const absl::Status& status, absl::Duration elapsed);
 
   // The status to return once Next has given up. It is `status` itself if a retry cannot help.
   // Otherwise it has the code and message of `status`, with the time and number of attempts. An
   // attempt that had no time left gives no reason, so an earlier reason why nobody was reached
   // stays. The first reason stays, too: a coordinator that stops says why, and is gone at the next
-  // attempt. A mark of absence (absence.h) stays as well.
+  // attempt. Payloads stay as well, such as a mark of absence (absence.h).
   absl::Status GiveUp(const absl::Status& status, absl::Duration elapsed) const;
 
   // The deadline of an attempt that begins `elapsed` after the first one.

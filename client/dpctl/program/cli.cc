@@ -27,6 +27,7 @@
 #include "client/dpctl/run/job_source.h"
 #include "client/dpctl/verbs/verbs.h"
 #include "client/dpctl/view/printable.h"
+#include "client/retry_policy.h"
 
 namespace dp::ctl {
 namespace {
@@ -140,6 +141,8 @@ void Report(const absl::Status& status, const Command& command, Context& context
     if (const std::string flag = command.FlagToRunHere(); !flag.empty())
       context.err() << " Or run on this machine alone, with " << flag << '.';
   }
+  if (client::IsRateLimited(status))
+    context.err() << "\nTry again later, or allow more time with --timeout.";
   context.err() << std::endl;
 }
 
