@@ -19,6 +19,7 @@
 #include "base/program/repeated_reason.h"
 #include "client/connection.h"
 #include "dp/v1/workers.pb.h"
+#include "worker/agent/coordinator_trouble.h"
 #include "worker/agent/mailbox.h"
 #include "worker/core/rank.h"
 
@@ -136,7 +137,7 @@ class Lease {
   RepeatedReason taken_{"name_taken"};
   RepeatedReason duplicate_{"name_of_a_live_daemon"};
   Backoff backoff_;
-  RepeatedReason trouble_{"coordinator_unreachable"};
+  CoordinatorTrouble trouble_;
 
   std::jthread thread_;
 };

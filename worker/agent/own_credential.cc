@@ -16,6 +16,7 @@
 #include "base/security/token.h"
 #include "base/status.h"
 #include "client/retry_loop.h"
+#include "worker/agent/coordinator_trouble.h"
 
 namespace dp::worker {
 namespace {
@@ -66,14 +67,18 @@ bool Usable(const std::string& dir, const std::string& coordinator, const Identi
 template <typename Attempt>
 absl::StatusOr<Credential> Patiently(client::Pause& pause, const std::function<void()>& alive,
                                      Attempt attempt) {
-  RepeatedReason waits("coordinator_unreachable"), taken("name_taken");
+  CoordinatorTrouble waits;
+  RepeatedReason taken("name_taken");
   const auto logged = [&](absl::Duration in) -> absl::StatusOr<Credential> {
     alive();
     auto result = attempt(std::min(in, kAttempt));
     if (result.ok()) return result;
     // The daemon that had the name may be dead, and its lease then ends.
     const bool is_taken = absl::IsAlreadyExists(result.status());
-    (is_taken ? taken : waits).Failed(result.status());
+    if (is_taken) taken.Failed(result.status());
+    if (absl::IsUnavailable(result.status()) || absl::IsDeadlineExceeded(result.status())) {
+      waits.Failed(result.status());  // a rejection ends the daemon, which then says why
+    }
     return is_taken ? absl::UnavailableError(result.status().message()) : result;
   };
   return client::RetryLoop(

@@ -20,6 +20,7 @@ using security::Role;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class OwnCredentialTest : public testing::Test {
  protected:
@@ -138,7 +139,9 @@ TEST_F(OwnCredentialTest, ARefusalEndsTheAttempts) {
        {absl::UnauthenticatedError("the token expired"), absl::PermissionDeniedError("not for ann"),
         absl::FailedPreconditionError("the token was used")}) {
     coordinator_.RefuseWith(refusal);
+    testing::internal::CaptureStderr();
     EXPECT_EQ(Open(Joining("w")).status(), refusal);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), Not(HasSubstr("event=")));
   }
   EXPECT_EQ(coordinator_.heard().size(), 3u);
   EXPECT_FALSE(std::filesystem::exists(own_));
