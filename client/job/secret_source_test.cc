@@ -72,7 +72,7 @@ TEST_F(SecretSourceTest, TheValueIsChecked) {
   Write(std::string(kSecretBytesMax, 'x') + "\n");
   EXPECT_EQ(Read("TOKEN=key").value_or("").size(), kSecretBytesMax);
   Write(std::string(2 * kSecretBytesMax, 'x'));
-  EXPECT_THAT(Refusal("TOKEN=key"), HasSubstr("all secrets of a job may have 65536 together"));
+  EXPECT_THAT(Refusal("TOKEN=key"), HasSubstr("secret TOKEN has more than 65536 bytes, "));
 }
 
 TEST(JobFileSecretsTest, TheSpecKeepsNamesOnly) {

@@ -31,8 +31,10 @@ absl::Status CheckSecretValue(const std::string& name, const std::string& value)
     return Wrong(name, " has a zero byte; a variable cannot, so encode it, as by base64");
   }
   if (value.size() <= kSecretBytesMax) return absl::OkStatus();
-  return Wrong(name, " has ", value.size(), " bytes; all secrets of a job may have ",
-               kSecretBytesMax, " together");
+  // dpctl reads no more of a file than shows that it is too long.
+  return Wrong(name, " has more than ", kSecretBytesMax,
+               " bytes, which all secrets of a job may have together; put it into a file that the "
+               "ranks read");
 }
 
 absl::Status CheckSecrets(const v1::JobSpec& spec,
