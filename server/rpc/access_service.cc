@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/name.h"
 #include "base/security/certificate.h"
@@ -30,18 +31,21 @@ bool IsPerson(Role role) {
   return role == Role::kAdmin || role == Role::kUser || role == Role::kViewer;
 }
 
+// A name that a caller made up, on one line of an error.
+std::string Shown(const std::string& name) { return absl::Utf8SafeCEscape(name); }
+
 // Errors: InvalidArgument.
 absl::Status CheckName(const Identity& identity) {
   const std::string& name = identity.name;
   if (identity.role == Role::kWorker) {
     if (IsWorkerName(name)) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat("'", name, "' is no worker name; use ", kWorkerNameRule));
+        absl::StrCat("'", Shown(name), "' is no worker name; use ", kWorkerNameRule));
   }
   if (!name.empty() && name.size() <= kNameBytesMax && IsPlainText(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no name of a person; use 1 to ",
-                                                 kNameBytesMax,
-                                                 " bytes without control characters"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", Shown(name), "' is no name of a person; use 1 to ", kNameBytesMax,
+                   " bytes without control characters"));
 }
 
 // Errors: InvalidArgument.
@@ -237,7 +241,7 @@ class AccessService final : public v1::Access::CallbackService {
     if (identity.role == Role::kWorker && identity.name != request.name()) {
       return absl::UnauthenticatedError(absl::StrCat(
           "the token is for worker ", identity.name, ", and not for ",
-          request.name().empty() ? "one without a name" : request.name(),
+          request.name().empty() ? "one without a name" : Shown(request.name()),
           "; start dp-worker with --name ", identity.name, ", or ask for another token"));
     }
     const bool unnamed = identity.role == Role::kWorker && identity.name.empty();

@@ -278,6 +278,20 @@ TEST_F(AccessServiceTest, ATokenIsMadeForAHolderWhoCanExist) {
   EXPECT_EQ(code("root", "ann", 1, 1), StatusCode::INVALID_ARGUMENT);
 }
 
+TEST_F(AccessServiceTest, AWrongNameIsShownOnOneLine) {
+  for (const auto& [role, name] : {std::pair{"user", "a\nb"}, {"worker", "a\nb"}}) {
+    EXPECT_THAT(CreateToken(role, name, 1).status.error_message(), HasSubstr("'a\\nb' is no"));
+  }
+  v1::GrantRequest grant;
+  grant.set_role("user");
+  grant.set_name("\x1b[31m");
+  EXPECT_THAT(
+      admin_->Call(admin_->access(), &v1::Access::Stub::Grant, grant).status.error_message(),
+      HasSubstr("'\\033[31m' is no name of a person"));
+  EXPECT_THAT(Enroll(*nobody_, Token("worker", "w"), "a\nb").status.error_message(),
+              HasSubstr("and not for a\\nb; start"));
+}
+
 TEST_F(AccessServiceTest, TheDecisionsAreListed) {
   Grant("ann", Role::kViewer);
   Revoke({Role::kWorker, "w"});

@@ -215,7 +215,7 @@ absl::StatusOr<const char* const*> ProgramBehind(const char* const* at, const ch
 }
 
 int WrongUsage(absl::string_view what, const CLI::App& app, Terminal& terminal) {
-  terminal.err << "dpctl: " << PrintableLines(what) << "\nSee '" << HelpCommand(app) << "'.\n";
+  terminal.err << "dpctl: " << Printable(what) << "\nSee '" << HelpCommand(app) << "'.\n";
   return kUsage;
 }
 

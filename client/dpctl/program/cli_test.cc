@@ -42,6 +42,11 @@ TEST_F(CliTest, TheHintNamesTheCommand) {
                         "See 'dpctl store get --help'.\n"));
 }
 
+TEST_F(CliTest, AWrongWordIsShownOnOneLine) {
+  EXPECT_THAT(Dpctl("grant us\ner ann").err, HasSubstr("us\\ner"));
+  EXPECT_THAT(Dpctl("ps a\nb").err, HasSubstr("a\\nb"));
+}
+
 TEST_F(CliTest, AMisspeltCommandGetsTheNearestOne) {
   const Result result = Dpctl("sumbit job.yaml");
   EXPECT_EQ(result.code, 2);

@@ -6,7 +6,7 @@
 
 namespace dp::ctl {
 
-// Rows of text under headings. Columns are two blanks apart and as wide as their widest cell;
+// Rows of text under headings. Columns are two blanks apart and as wide as their widest cell looks;
 // nothing is cut off. An empty cell shows as "-", and control characters as their escapes. Not
 // thread-safe.
 class Table {
