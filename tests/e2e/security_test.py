@@ -116,6 +116,7 @@ class StolenJoinTokenTest(Drill):
         code, log = self.join(token, "node8")
         self.assertNotEqual(code, 0)
         self.assertRegex(log, "node7")
+        self.assertFalse((self.cluster.dir / "state-node8").exists())
         self.cluster.worker(name="node7", options=("--join", token)).stop()
         shutil.rmtree(self.cluster.dir / "state-node7")
         code, log = self.join(token, "node7")

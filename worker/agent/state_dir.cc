@@ -109,14 +109,23 @@ std::optional<std::pair<std::string, FileDescriptor>> TakeOver(const std::string
   return std::nullopt;
 }
 
-absl::StatusOr<std::string> Make(const std::string& path) {
+// Sets `made` if the directory is new.
+absl::StatusOr<std::string> Make(const std::string& path, bool* made) {
   std::error_code error;
-  fs::create_directories(path, error);
+  *made = fs::create_directories(path, error);
   if (!error) {
     const fs::path absolute = fs::absolute(path, error);
     if (!error) return absolute.string();
   }
   return CannotBeMade(path, error.message());
+}
+
+// Whether no daemon has started a rank from the directory, as after a join that failed. No daemon
+// recorded an incarnation then, and no guard holds its lock.
+bool IsUnused(const std::string& path) {
+  if (access((path + kIncarnationsName).c_str(), F_OK) == 0) return false;
+  const FileDescriptor guards(open((path + kGuardsName).c_str(), O_RDWR | O_CLOEXEC));
+  return guards.valid() && flock(guards.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 // A directory that is not there yet is left to whoever makes it.
@@ -138,10 +147,12 @@ absl::Status LetOthersPassThrough(const std::string& path) {
 absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::string& coordinator) {
   if (path.empty()) {
     if (auto left = TakeOver(coordinator)) {
-      return StateDir(left->first, /*named=*/false, std::move(left->second));
+      return StateDir(left->first, Origin::kChosen, std::move(left->second));
     }
   }
-  DP_ASSIGN_OR_RETURN(std::string made, path.empty() ? MakeFresh() : Make(path));
+  bool is_new = false;
+  DP_ASSIGN_OR_RETURN(std::string made, path.empty() ? MakeFresh() : Make(path, &is_new));
+  const Origin origin = path.empty() ? Origin::kChosen : is_new ? Origin::kMade : Origin::kFound;
   FileDescriptor lock(open((made + kLockName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid()) {
     return CannotBeMade(made, std::strerror(errno));
@@ -155,11 +166,11 @@ absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::stri
   // Without the name nobody takes the directory over; there is no other harm.
   (void)(ftruncate(lock.get(), 0) == 0 &&
          write(lock.get(), coordinator.data(), coordinator.size()) >= 0);
-  return StateDir(std::move(made), /*named=*/!path.empty(), std::move(lock));
+  return StateDir(std::move(made), origin, std::move(lock));
 }
 
-StateDir::StateDir(std::string path, bool named, FileDescriptor lock)
-    : path_(std::move(path)), named_(named), lock_(std::move(lock)) {
+StateDir::StateDir(std::string path, Origin origin, FileDescriptor lock)
+    : path_(std::move(path)), origin_(origin), lock_(std::move(lock)) {
   std::error_code error;
   const fs::path real = fs::canonical(path_, error);
   if (!error) path_ = real;  // for the mounts of ranks
@@ -188,13 +199,17 @@ StateDir::~StateDir() {
   // rmdir keeps a spool with logs that could not be sent.
   rmdir((path_ + "/spool").c_str());
   std::set<std::string> ours{kLockName};
-  if (!named_) ours.insert({kIncarnationsName, kNewIncarnationsName, kGuardsName});
+  if (origin_ == Origin::kChosen) {
+    ours.insert({kIncarnationsName, kNewIncarnationsName, kGuardsName});
+  } else if (IsUnused(path_)) {
+    ours.insert(kGuardsName);
+  }
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
     if (!ours.contains("/" + entry.path().filename().string())) return;
   }
   for (const std::string& name : ours) unlink((path_ + name).c_str());
-  rmdir(path_.c_str());
+  if (origin_ != Origin::kFound) rmdir(path_.c_str());
 }
 
 }  // namespace dp::worker

@@ -13,9 +13,10 @@ inline constexpr char kIncarnationsName[] = "/incarnations";
 inline constexpr char kNewIncarnationsName[] = "/incarnations.new";  // renamed to the one above
 
 // The directory of a daemon's files, locked so that no other daemon uses it. The destructor unlocks
-// the directory, and removes it if nothing else is left in it. For a directory that nobody named,
-// the files for the next daemon do not count: no later daemon would look for them. Not thread-safe;
-// owned by main.
+// the directory. If nothing else is left in it, the destructor removes the daemon's files, and the
+// directory unless it was there before. For a directory that nobody named, the files for the next
+// daemon do not count: no later daemon would look for them. Nor do they where no daemon has ever
+// registered, as after a join that failed. Not thread-safe; owned by main.
 class StateDir {
  public:
   // Uses `path`, and makes it if necessary. If `path` is empty, uses a directory of this daemon
@@ -39,10 +40,16 @@ class StateDir {
   const std::string& path() const { return path_; }
 
  private:
-  StateDir(std::string path, bool named, FileDescriptor lock);
+  enum class Origin {
+    kChosen,  // nobody named it
+    kMade,    // the user named it, and it is new
+    kFound,   // the user named it, and it was there
+  };
+
+  StateDir(std::string path, Origin origin, FileDescriptor lock);
 
   std::string path_;
-  bool named_ = false;  // by the user
+  Origin origin_;
   FileDescriptor lock_;
 };
 

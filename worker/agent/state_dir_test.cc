@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -138,6 +139,32 @@ TEST_F(StateDirTest, ANamedDirectoryKeepsWhatItHoldsForTheNextDaemon) {
     for (const char* name : kForTheNext) std::ofstream(path_ + name) << "x";
   }
   for (const char* name : kForTheNext) EXPECT_TRUE(std::filesystem::exists(path_ + name)) << name;
+}
+
+TEST_F(StateDirTest, ADaemonThatNeverRegisteredLeavesNothing) {
+  {
+    const auto state = StateDir::Open(path_, kStateCoordinator);
+    const auto guards = GuardLock::Open(path_);
+  }
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(StateDirTest, ADirectoryThatWasThereBeforeStays) {
+  std::filesystem::create_directories(path_);
+  {
+    const auto state = StateDir::Open(path_, kStateCoordinator);
+    const auto guards = GuardLock::Open(path_);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(path_));
+}
+
+TEST_F(StateDirTest, TheLockOfGuardsThatRunStays) {
+  std::optional<GuardLock> guards;
+  {
+    const auto state = StateDir::Open(path_, kStateCoordinator);
+    guards = *GuardLock::Open(path_);
+  }
+  EXPECT_TRUE(std::filesystem::exists(path_ + kGuardsName));
 }
 
 TEST_F(StateDirTest, APlaceThatCannotBeMadeIsNamed) {
