@@ -3,6 +3,8 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,11 +33,14 @@ constexpr absl::Duration kAttempt = absl::Seconds(10);
 
 std::string OwnDir(const std::string& state_dir) { return state_dir + "/credential"; }
 
+// Errors: Unauthenticated it has expired; InvalidArgument, NotFound it holds no identity.
 absl::StatusOr<security::Identity> IdentityIn(const Credential& credential) {
   DP_ASSIGN_OR_RETURN(const security::Certificate certificate,
                       security::Certificate::FromPem(credential.chain));
   if (certificate.not_after() <= Clock::System().Now()) {
-    return absl::UnauthenticatedError("the certificate has expired");
+    return absl::UnauthenticatedError(
+        absl::StrCat("the certificate expired at ",
+                     absl::FormatTime(certificate.not_after(), absl::UTCTimeZone())));
   }
   return certificate.identity();
 }
@@ -47,20 +52,48 @@ bool WasSetUpAnew(const std::string& coordinator, const Credential& own) {
   return local.ok() && local->authorities != own.authorities;
 }
 
-// Whether the certificate in the state directory still does for this daemon.
-bool Usable(const std::string& dir, const std::string& coordinator, const IdentityFlags& flags) {
-  const auto credential = security::ReadCredential(dir);
-  if (!credential.ok()) return false;
-  const auto identity = IdentityIn(*credential);
-  if (!identity.ok() || identity->role != Role::kWorker) return false;
-  if (!flags.applicant.worker.empty() && identity->name != flags.applicant.worker) return false;
+// Whether the daemon still belongs to the cluster of the certificate. Errors: FailedPrecondition.
+absl::Status CheckCluster(const Credential& own, const std::string& coordinator,
+                          const IdentityFlags& flags) {
   if (flags.join.empty()) {
-    return !flags.credentials.dir.empty() || !WasSetUpAnew(coordinator, *credential);
+    if (!flags.credentials.dir.empty() || !WasSetUpAnew(coordinator, own)) return absl::OkStatus();
+    return absl::FailedPreconditionError("the coordinator on this host was set up anew");
   }
   // A token of another cluster means that the daemon is to join that one.
   const auto claims = security::ReadJoinToken(flags.join);
-  const auto authority = security::Certificate::FromPem(credential->authorities);
-  return !claims.ok() || (authority.ok() && authority->Fingerprint() == claims->fingerprint);
+  const auto authority = security::Certificate::FromPem(own.authorities);
+  if (!claims.ok() || (authority.ok() && authority->Fingerprint() == claims->fingerprint)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError("the join token is of another cluster");
+}
+
+// Whether the certificate in the state directory still does for this daemon. Errors say why not.
+absl::Status CheckOwn(const std::string& dir, const Credential& own, const std::string& coordinator,
+                      const IdentityFlags& flags) {
+  DP_RETURN_IF_ERROR(security::CheckCredential(own, dir));
+  DP_ASSIGN_OR_RETURN(const security::Identity identity, IdentityIn(own));
+  if (identity.role != Role::kWorker) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is that of ", security::ToString(identity), ", and not of a worker"));
+  }
+  if (!flags.applicant.worker.empty() && identity.name != flags.applicant.worker) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is that of worker ", identity.name, ", and --name is another"));
+  }
+  return CheckCluster(own, coordinator, flags);
+}
+
+// The name that a daemon without --name had in this cluster, also by a certificate that has
+// expired. Empty: it had none, or the token names another.
+std::string FormerName(const Credential& own, const std::string& coordinator,
+                       const IdentityFlags& flags) {
+  const auto certificate = security::Certificate::FromPem(own.chain);
+  const auto identity = certificate.ok() ? certificate->identity() : certificate.status();
+  if (!identity.ok() || identity->role != Role::kWorker) return "";
+  if (!CheckCluster(own, coordinator, flags).ok()) return "";
+  const auto claims = security::ReadJoinToken(flags.join);
+  return claims.ok() && !claims->identity.name.empty() ? "" : identity->name;
 }
 
 // Waits for the coordinator as long as it takes.
@@ -124,7 +157,19 @@ absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
                                            const std::function<void()>& alive) {
   if (flags.credentials.insecure) return std::string();
   const std::string own = OwnDir(state_dir);
-  if (Usable(own, coordinator, flags)) return own;
+  IdentityFlags joining = flags;
+  std::error_code error;
+  if (std::filesystem::exists(own, error)) {
+    const auto left = security::ReadCredential(own);
+    const absl::Status usable =
+        left.ok() ? CheckOwn(own, *left, coordinator, flags) : left.status();
+    if (usable.ok()) return own;
+    if (left.ok() && joining.applicant.worker.empty()) {
+      joining.applicant.worker = FormerName(*left, coordinator, flags);
+    }
+    Log(Severity::kWarning, "credential_not_usable",
+        {{"dir", own}, {"reason", std::string(usable.message())}});
+  }
   std::string given;
   if (flags.join.empty()) {
     DP_ASSIGN_OR_RETURN(given,
@@ -133,8 +178,11 @@ absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
     const auto identity = IdentityIn(credential);
     if (identity.ok() && identity->role == Role::kWorker) return given;
   }
-  DP_ASSIGN_OR_RETURN(const Credential enrolled, Enrol(coordinator, flags, given, pause, alive));
+  DP_ASSIGN_OR_RETURN(const Credential enrolled, Enrol(coordinator, joining, given, pause, alive));
   DP_RETURN_IF_ERROR(security::WriteCredential(own, enrolled));
+  const auto name = WorkerNameIn(own);
+  Log(Severity::kInfo, "joined",
+      {{"worker", name.value_or("?")}, {"by", given.empty() ? "the join token" : given}});
   return own;
 }
 

@@ -96,6 +96,32 @@ TEST_F(OwnCredentialTest, AnExpiredOrDamagedCertificateIsReplaced) {
   EXPECT_EQ(coordinator_.heard().size(), 3u);
 }
 
+TEST_F(OwnCredentialTest, ADaemonWhoseCertificateExpiredKeepsItsNameAndLogsWhy) {
+  Leave(Worker("w", absl::Now() - absl::Hours(48)));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(*Open(Joining("")), own_);
+  EXPECT_EQ(*WorkerNameIn(own_), "w");
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("event=credential_not_usable dir=" + own_ +
+                             " reason=\"the certificate expired at "));
+  EXPECT_THAT(log, HasSubstr("event=joined worker=w by=\"the join token\""));
+}
+
+TEST_F(OwnCredentialTest, ATokenForOneWorkerDecidesAboutTheName) {
+  Leave(Worker("former", absl::Now() - absl::Hours(48)));
+  EXPECT_EQ(
+      *Open({.join = coordinator_.JoinToken({Role::kWorker, "w"}), .applicant = {.host = "host"}}),
+      own_);
+  EXPECT_EQ(*WorkerNameIn(own_), "w");
+}
+
+TEST_F(OwnCredentialTest, AnotherClusterDoesNotGetTheFormerName) {
+  const client::FakeAccess before;
+  Leave(before.CredentialOf({Role::kWorker, "w"}));
+  ASSERT_TRUE(Open(Joining("")).ok());
+  EXPECT_EQ(*WorkerNameIn(own_), "host");
+}
+
 TEST_F(OwnCredentialTest, AWorkersCredentialFromElsewhereIsUsedAsItIs) {
   EXPECT_EQ(*Open(Showing(Worker("w"))), given_);
   EXPECT_THAT(coordinator_.heard(), IsEmpty());
@@ -124,6 +150,12 @@ TEST_F(LocalCoordinatorTest, ADaemonOfTheSameUserJoinsWithoutAnyFlag) {
   EXPECT_EQ(*Open({.applicant = {.host = "host"}}), own_);
   EXPECT_EQ(*Open({.applicant = {.host = "host"}}), own_);
   EXPECT_THAT(coordinator_.heard(), ElementsAre("enroll worker host host host by admin root"));
+}
+
+TEST_F(LocalCoordinatorTest, ADaemonWhoseCertificateExpiredKeepsItsName) {
+  Leave(Worker("w", absl::Now() - absl::Hours(48)));
+  EXPECT_EQ(*Open({.applicant = {.host = "host"}}), own_);
+  EXPECT_EQ(*WorkerNameIn(own_), "w");
 }
 
 TEST_F(LocalCoordinatorTest, OneThatWasSetUpAnewIsJoinedAgain) {
