@@ -57,7 +57,8 @@ std::string DescribeReply(const core::Reply& reply) {
                    return absl::StrCat(DescribeResults(groups.results), ", ", groups.refused.size(),
                                        " groups refused");
                  },
-                 [](const std::string& name) { return absl::StrCat("name ", name); }},
+                 [](const std::string& name) { return absl::StrCat("name ", name); },
+                 [](bool on_record) -> std::string { return on_record ? "known" : "unknown"; }},
       reply);
 }
 
