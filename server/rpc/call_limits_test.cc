@@ -205,11 +205,12 @@ TEST_F(HeaderRatesTest, StrangersShareOneRateAndSlowDownNobodyKnown) {
   EXPECT_TRUE(WhoAmI(*ann).ok());
 }
 
+// The floods are too small to end their connections (AbandonedCalls).
 TEST_F(HeaderRatesTest, AStrangersFirstCallsGoOnWhateverOthersDo) {
   const auto flood = As(Nobody());
   std::vector<std::unique_ptr<ClusterClient>> probes;
-  for (int i = 0; i < 10; ++i) {
-    EXPECT_THAT(EndedEarly(*flood), HasSubstr(kStrangers));
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_THAT(Begun(*flood, 100).FirstError(), HasSubstr(kStrangers));
     ClusterClient& probe = *probes.emplace_back(As(Nobody()));
     for (int call : {1, 2}) EXPECT_NE(WhoAmI(probe).error_code(), StatusCode::UNAVAILABLE) << call;
   }
