@@ -88,7 +88,7 @@ TEST(JobCheckTest, AValueOutOfRangeIsNamedWithWhatIsAllowed) {
   EXPECT_THAT(ErrorSetting("train.bucketCapMb=0"), HasSubstr("is 0; expected more than 0"));
   EXPECT_THAT(ErrorSetting("train.data.std=0"), HasSubstr("is 0; expected more than 0"));
   EXPECT_THAT(ErrorSetting("train.backend=mpi"),
-              HasSubstr("train.backend is \"mpi\"; expected auto, gloo"));
+              HasSubstr("train.backend is \"mpi\"; expected auto, gloo, shm"));
   EXPECT_THAT(ErrorSetting("train.precision=fp8"),
               HasSubstr("train.precision is \"fp8\"; expected float32, tf32, bf16"));
 }
@@ -114,8 +114,10 @@ TEST(JobCheckTest, WhereToTrainIsCheckedWithWhatItNeeds) {
   };
   EXPECT_THAT(error({"train.device=cuda", "slots=cpu"}),
               HasSubstr("slots is \"cpu\", and train.device cuda needs GPUs"));
-  EXPECT_THAT(error({"train.device=cuda", "train.backend=gloo"}),
-              HasSubstr("which does not reach GPUs' memory"));
+  for (const std::string backend : {"gloo", "shm"})
+    EXPECT_THAT(
+        error({"train.device=cuda", "train.backend=" + backend}),
+        HasSubstr("train.backend is \"" + backend + "\", which does not reach GPUs' memory"));
   EXPECT_THAT(error({"train.device=cpu", "train.precision=bf16"}),
               HasSubstr("train.precision is \"bf16\", which only GPUs compute with"));
   EXPECT_THAT(error({"slots=cpu", "train.precision=bf16"}),

@@ -38,4 +38,8 @@ bool ComputesOnGpusOnly(const v1::TrainSpec& train) {
   return train.precision() == "bf16" || train.precision() == "tf32";
 }
 
+bool BindsCpusOnly(const v1::TrainSpec& train) {
+  return train.backend() == "gloo" || train.backend() == "shm";
+}
+
 }  // namespace dp

@@ -30,4 +30,7 @@ bool MeetsAtStore(const v1::CommandSpec& command);
 // Whether only GPUs compute in the training's precision.
 bool ComputesOnGpusOnly(const v1::TrainSpec& train);
 
+// Whether the training's backend reaches only memory of CPUs.
+bool BindsCpusOnly(const v1::TrainSpec& train);
+
 }  // namespace dp

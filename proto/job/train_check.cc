@@ -55,7 +55,7 @@ class TrainCheck : private FieldCheck {
       Fail("train.backend",
            "train.backend is \"nccl\"; leave it out, as NCCL is taken where ranks compute on GPUs: "
            "say train.device: cuda to have them do so");
-    OneOf("train.backend", train.backend(), {"auto", "gloo"});
+    OneOf("train.backend", train.backend(), {"auto", "gloo", "shm"});
     if (!train.precision().empty())
       OneOf("train.precision", train.precision(), {"float32", "tf32", "bf16"});
     CheckDevice(train);
@@ -98,10 +98,10 @@ class TrainCheck : private FieldCheck {
     if (spec_.slots() == "cpu")
       Fail("slots",
            absl::StrCat("slots is \"cpu\", and ", why, " needs GPUs; leave one of them out"));
-    if (train.backend() == "gloo")
+    if (BindsCpusOnly(train))
       Fail("train.backend",
-           absl::StrCat("train.backend is \"gloo\", which does not reach GPUs' memory; with ", why,
-                        " leave it out"));
+           absl::StrCat("train.backend is ", Quoted(train.backend()),
+                        ", which does not reach GPUs' memory; with ", why, " leave it out"));
   }
 
   void CheckCheckpoint(const v1::CheckpointSpec& checkpoint) {

@@ -154,7 +154,7 @@ core::JobSpec Of(const v1::JobSpec& spec) {
     checked.joins_by_running = true;
   } else {
     checked.saves = spec.train().has_checkpoint();
-    checked.gpu_training = spec.train().device() != "cpu" && spec.train().backend() != "gloo";
+    checked.gpu_training = spec.train().device() != "cpu" && !BindsCpusOnly(spec.train());
     checked.join_within = TimeoutsFor(checked.detect_within, {}).join;
   }
   return checked;

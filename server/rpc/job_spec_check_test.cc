@@ -262,6 +262,7 @@ TEST(JobSpecCheckTest, ATrainJobSaysWhetherItsRanksMayOrMustTrainOnGpus) {
   EXPECT_EQ(checked("").scheduling.slots, core::SlotKind::kAny);
   EXPECT_FALSE(checked("cpu").gpu_training);
   EXPECT_FALSE(checked("auto", "gloo").gpu_training);
+  EXPECT_FALSE(checked("auto", "shm").gpu_training);
   EXPECT_TRUE(checked("cuda").gpu_training);
   EXPECT_EQ(checked("cuda").scheduling.slots, core::SlotKind::kTrainingGpu);
   EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.mutable_train()->set_device("tpu"); }),

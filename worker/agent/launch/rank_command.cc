@@ -102,7 +102,7 @@ std::string WhyNotOnGpu(const v1::AssignedRank& rank, const RankHost& host) {
   const bool would = rank.spec().train().device() == "auto" && !rank.on_gpu();
   if (!would || DevicesOf(rank.slot(), host.facts).empty()) return "";
   if (host.cuda_trainer.empty()) return host.no_cuda_trainer;
-  return "not every rank of its generation has a GPU to train on, or train.backend is gloo";
+  return "not every rank of its generation has a GPU to train on, or train.backend is gloo or shm";
 }
 
 void SetTrainer(const v1::AssignedRank& rank, const RankHost& host, Environment* environment,

@@ -4,10 +4,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/program/log.h"
 #include "base/status.h"
 #include "worker/engine/collectives/gloo/gloo_group.h"
 #include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/collectives/nccl/nccl_group.h"
+#include "worker/engine/collectives/shm/shm_group.h"
 
 namespace dp::trainer {
 namespace {
@@ -15,19 +17,42 @@ namespace {
 // More steps than a step program has in flight.
 constexpr size_t kStepsWaitingMax = 8;
 
-absl::Status CheckBackend(const std::string& backend, bool on_gpu) {
-  const std::string name = absl::AsciiStrToLower(backend);
-  if (name == "auto" || name == (on_gpu ? "nccl" : "gloo")) return absl::OkStatus();
+absl::Status CheckBackend(const std::string& name, bool on_gpu) {
+  const bool for_cpus = name == "gloo" || name == "shm";
+  if (name == "auto" || (on_gpu ? name == "nccl" : for_cpus)) return absl::OkStatus();
   if (name == "nccl") {
     return absl::UnimplementedError(
-        "train.backend: nccl binds GPUs, and this trainer computes on CPUs; use auto or gloo");
+        "train.backend: nccl binds GPUs, and this trainer computes on CPUs; use auto, gloo or shm");
   }
-  if (name == "gloo") {
-    return absl::UnimplementedError(
-        "train.backend: gloo binds CPUs, and this trainer computes on a GPU; use auto");
+  if (for_cpus) {
+    return absl::UnimplementedError(absl::StrCat(
+        "train.backend: ", name, " binds CPUs, and this trainer computes on a GPU; use auto"));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("train.backend: '", backend, "' is unknown; use auto or gloo"));
+      absl::StrCat("train.backend: '", name, "' is unknown; use auto, gloo or shm"));
+}
+
+// Both backends compute the same bits.
+absl::StatusOr<OpenedGroup> OpenOnCpu(const BackendChoice& choice, Store& store,
+                                      const Environment& environment, const Timeouts& timeouts) {
+  const engine::GroupOptions options{.timeout = timeouts.collective};
+  const bool any = choice.name == "auto";
+  if (choice.name == "shm" || (any && choice.on_one_host)) {
+    auto group = engine::ConnectShm(store, environment.rank, environment.world_size,
+                                    {.group = options, .connect_timeout = timeouts.store});
+    if (group.ok()) return OpenedGroup{{}, *std::move(group), "shm"};
+    // All ranks come to this verdict for the same reason, so all of them take Gloo.
+    if (!any || !absl::IsFailedPrecondition(group.status())) return group.status();
+    Log(Severity::kWarning, "no_shared_memory",
+        {{"rank", environment.rank}, {"reason", std::string(group.status().message())}});
+  }
+  DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Group> group,
+                      engine::ConnectGloo(store, environment.rank, environment.world_size,
+                                          {.group = options,
+                                           .connect_timeout = timeouts.store,
+                                           .address = environment.address,
+                                           .interface = environment.gloo_interface}));
+  return OpenedGroup{{}, std::move(group), "gloo"};
 }
 
 absl::StatusOr<OpenedGroup> OpenNccl(Store& store, const Environment& environment,
@@ -48,22 +73,17 @@ absl::StatusOr<OpenedGroup> OpenNccl(Store& store, const Environment& environmen
 
 }  // namespace
 
-absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
+absl::StatusOr<OpenedGroup> OpenGroup(const BackendChoice& choice, Store& store,
                                       const Environment& environment, const Timeouts& timeouts,
                                       const RankModel& model) {
-  DP_RETURN_IF_ERROR(CheckBackend(backend, environment.on_gpu));
-  const engine::GroupOptions options{.timeout = timeouts.collective};
+  const BackendChoice lower{absl::AsciiStrToLower(choice.name), choice.on_one_host};
+  DP_RETURN_IF_ERROR(CheckBackend(lower.name, environment.on_gpu));
   if (environment.world_size == 1) {
+    const engine::GroupOptions options{.timeout = timeouts.collective};
     return OpenedGroup{{}, std::move(engine::MakeLocalGroups(1, options)[0]), "local"};
   }
   if (environment.on_gpu) return OpenNccl(store, environment, timeouts, model);
-  DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Group> group,
-                      engine::ConnectGloo(store, environment.rank, environment.world_size,
-                                          {.group = options,
-                                           .connect_timeout = timeouts.store,
-                                           .address = environment.address,
-                                           .interface = environment.gloo_interface}));
-  return OpenedGroup{{}, std::move(group), "gloo"};
+  return OpenOnCpu(lower, store, environment, timeouts);
 }
 
 size_t NcclOperationsOf(const RankModel& model) {

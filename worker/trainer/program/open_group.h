@@ -15,23 +15,32 @@
 
 namespace dp::trainer {
 
+// How the ranks of a world on CPUs are to be connected.
+struct BackendChoice {
+  std::string name;          // "auto", or train.backend
+  bool on_one_host = false;  // the ranks' workers have one host name
+};
+
 struct OpenedGroup {
   std::unique_ptr<engine::NcclApi> nccl;  // outlives `group`, which uses it
   std::unique_ptr<engine::Group> group;
-  std::string backend;  // the backend in use: "gloo", "nccl", or "local" for a world of one rank
+  // The backend in use: "shm", "gloo", "nccl", or "local" for a world of one rank.
+  std::string backend;
 };
 
-// Connects the ranks of this generation: by NCCL if the rank computes on a GPU, else by Gloo.
-// `backend` is "auto" or a name. Ranks find each other through `store`. Blocks until all ranks are
+// Connects the ranks of this generation: by NCCL if the rank computes on a GPU. On CPUs by shared
+// memory if the ranks are on one host, else by Gloo. "auto" takes Gloo as well if the ranks find
+// that they cannot share memory. Ranks find each other through `store`. Blocks until all ranks are
 // connected; a rank that loads much data is late.
 //
 // Make the model first. Once connected, a rank that is late for a collective is reported within one
 // collective's timeout, and timing algorithms on a GPU may take longer.
 //
 // Errors: InvalidArgument unknown backend; Unimplemented the backend does not fit the device, or is
-// not built in. FailedPrecondition this host's NCCL cannot be used, with what to look at.
+// not built in. FailedPrecondition this host's NCCL cannot be used, with what to look at; or the
+// ranks were told to share memory and cannot.
 // DeadlineExceeded names the ranks that did not arrive.
-absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
+absl::StatusOr<OpenedGroup> OpenGroup(const BackendChoice& choice, Store& store,
                                       const Environment& environment, const Timeouts& timeouts,
                                       const RankModel& model);
 

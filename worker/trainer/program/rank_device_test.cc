@@ -1,5 +1,9 @@
 #include "worker/trainer/program/rank_device.h"
 
+#include <thread>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "store/hash_store.h"
@@ -71,7 +75,7 @@ class OpenGroupTest : public testing::Test {
  protected:
   absl::StatusOr<OpenedGroup> Open(const std::string& backend, bool on_gpu) {
     const Environment environment{.rank = 0, .world_size = 1, .on_gpu = on_gpu};
-    return OpenGroup(backend, store_, environment, {}, model_);
+    return OpenGroup({backend}, store_, environment, {}, model_);
   }
   HashStore store_;
   const RankModel model_ = *MakeRankModel(APlan(), StripedImages(/*size=*/8), /*batch_size=*/2);
@@ -98,8 +102,82 @@ TEST_F(OpenGroupTest, ABackendThatDoesNotReachTheDeviceIsRefused) {
   EXPECT_THAT(std::string(Open("nccl", false).status().message()), HasSubstr("computes on CPUs"));
   EXPECT_THAT(std::string(Open("gloo", true).status().message()), HasSubstr("computes on a GPU"));
   EXPECT_TRUE(Open("nccl", true).ok());
+  EXPECT_THAT(std::string(Open("shm", true).status().message()), HasSubstr("computes on a GPU"));
   EXPECT_TRUE(Open("gloo", false).ok());
+  EXPECT_TRUE(Open("shm", false).ok());
   EXPECT_TRUE(absl::IsInvalidArgument(Open("mpi", true).status()));
+}
+
+// A store in which the card of rank 1 may be that of another host of the same name.
+class StoreOfTwins : public HashStore {
+ public:
+  explicit StoreOfTwins(bool rank_1_moves) : rank_1_moves_(rank_1_moves) {}
+
+  absl::StatusOr<std::vector<StoreResult>> Execute(
+      absl::Span<const StoreOperation> operations) override {
+    std::vector<StoreOperation> changed(operations.begin(), operations.end());
+    for (StoreOperation& operation : changed) {
+      auto* const set = std::get_if<StoreSet>(&operation);
+      if (rank_1_moves_ && set != nullptr && set->key == "shm/1/arrived") {
+        set->value = absl::StrCat("elsewhere-", set->value);
+      }
+    }
+    return HashStore::Execute(changed);
+  }
+
+ private:
+  const bool rank_1_moves_;
+};
+
+// Two ranks on CPUs that are threads of this process.
+class OpenGroupOnCpuTest : public testing::Test {
+ protected:
+  std::vector<absl::StatusOr<OpenedGroup>> Open(const BackendChoice& choice) {
+    StoreOfTwins store(rank_1_moves_);
+    std::vector<absl::StatusOr<OpenedGroup>> opened(2);
+    std::vector<std::jthread> ranks;
+    for (const int rank : {0, 1}) {
+      ranks.emplace_back([&, rank] {
+        const Environment environment{.rank = rank, .world_size = 2, .address = "127.0.0.1"};
+        opened[rank] = OpenGroup(choice, store, environment, timeouts_, model_);
+      });
+    }
+    ranks.clear();
+    return opened;
+  }
+  // Each rank's backend, or its error.
+  std::string BackendsOf(const BackendChoice& choice) {
+    std::string backends;
+    for (const auto& opened : Open(choice)) {
+      absl::StrAppend(&backends, opened.ok() ? opened->backend : opened.status().ToString(), " ");
+    }
+    return backends;
+  }
+
+  bool rank_1_moves_ = false;
+  const Timeouts timeouts_ = TimeoutsFor(absl::Minutes(2), {});
+  const RankModel model_ = *MakeRankModel(APlan(), StripedImages(/*size=*/8), /*batch_size=*/2);
+};
+
+TEST_F(OpenGroupOnCpuTest, RanksOfOneHostShareMemory) {
+  EXPECT_EQ(BackendsOf({"auto", /*on_one_host=*/true}), "shm shm ");
+}
+
+TEST_F(OpenGroupOnCpuTest, RanksOfSeveralHostsTakeGloo) {
+  EXPECT_EQ(BackendsOf({"auto", /*on_one_host=*/false}), "gloo gloo ");
+}
+
+TEST_F(OpenGroupOnCpuTest, ABackendThatIsNamedIsTakenWhereverTheRanksAre) {
+  EXPECT_EQ(BackendsOf({"Shm", /*on_one_host=*/false}), "shm shm ");
+  EXPECT_EQ(BackendsOf({"gloo", /*on_one_host=*/true}), "gloo gloo ");
+}
+
+TEST_F(OpenGroupOnCpuTest, RanksThatCannotShareMemoryTakeGlooUnlessTheJobSaysShm) {
+  rank_1_moves_ = true;
+  EXPECT_EQ(BackendsOf({"auto", /*on_one_host=*/true}), "gloo gloo ");
+  for (const auto& opened : Open({"shm", /*on_one_host=*/true})) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(opened.status())) << opened.status();
+  }
 }
 
 }  // namespace

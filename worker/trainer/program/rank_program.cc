@@ -189,8 +189,8 @@ class RankProgram {
     absl::StatusOr<RankModel> model =
         plans.MakeModel(plan, *data.train, sampler.capacity(), std::move(device));
     DP_RETURN_IF_ERROR(WithMemoryRemedy(model.status(), environment_, plan, sampler.capacity()));
-    absl::StatusOr<OpenedGroup> opened =
-        OpenGroup(plan.backend, store_, environment_, TimeoutsOf(plan), *model);
+    absl::StatusOr<OpenedGroup> opened = OpenGroup({plan.backend, session_.on_one_host()}, store_,
+                                                   environment_, TimeoutsOf(plan), *model);
     DP_RETURN_IF_ERROR(WithMemoryRemedy(opened.status(), environment_, plan, sampler.capacity()));
     return Train(plan, data, metrics, *opened, sampler, *model);
   }

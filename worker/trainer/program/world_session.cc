@@ -9,6 +9,7 @@
 #include "client/retry_loop.h"
 #include "dp/v1/worlds.grpc.pb.h"
 #include "proto/convert/time.h"
+#include "worker/engine/collectives/shm/shm_group.h"
 
 namespace dp::trainer {
 namespace {
@@ -29,7 +30,7 @@ absl::Status WorldSession::Join(absl::Duration timeout) {
   request.set_generation(environment_.generation.value());
   request.set_rank(environment_.rank);
   request.set_tells_first_step(environment_.rank == 0);
-  request.set_members(v1::MEMBER_TABLE_NONE);
+  request.set_members(members());
   DP_ASSIGN_OR_RETURN(v1::JoinResponse response,
                       client::RetryLoop(Policy(timeout, client::kAnswerSlack), clock_, pause_,
                                         [&](absl::Duration in) {
@@ -47,6 +48,20 @@ absl::Status WorldSession::AwaitSealed(absl::Duration timeout) {
   DP_ASSIGN_OR_RETURN(const v1::World world, AwaitState(v1::WORLD_STATE_SEALED, timeout));
   if (world.state() == v1::WORLD_STATE_SEALED) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("the world was closed: ", world.reason()));
+}
+
+bool WorldSession::on_one_host() const {
+  if (world_.members().empty()) return false;
+  const std::string& first = world_.members(0).host();
+  return std::all_of(world_.members().begin(), world_.members().end(),
+                     [&](const v1::Member& member) { return member.host() == first; });
+}
+
+// The table is long in large worlds, and only ranks that may share memory use it.
+v1::MemberTable WorldSession::members() const {
+  const bool may_share =
+      !environment_.on_gpu && environment_.world_size <= engine::kSharingRanksMax;
+  return may_share ? v1::MEMBER_TABLE_WHOLE : v1::MEMBER_TABLE_NONE;
 }
 
 absl::StatusOr<std::string> WorldSession::AwaitClosed(absl::Duration timeout) {
@@ -88,7 +103,7 @@ absl::StatusOr<v1::World> WorldSession::WatchOnce(absl::Time until) {
   request.set_job(environment_.job.value());
   request.set_since(world_.version());
   request.set_generation(environment_.generation.value());
-  request.set_members(v1::MEMBER_TABLE_NONE);
+  request.set_members(members());
   *request.mutable_timeout() = ToProto(std::min(left, client::kLongPoll));
   const auto attempt = [&](absl::Duration in) {
     return connection_.Call(&v1::Worlds::Stub::Watch, request, in);

@@ -40,6 +40,10 @@ class WorldSession {
   absl::Status Accuse(const std::vector<int>& missing, const absl::Status& error, bool insist,
                       absl::Duration timeout);
 
+  // Whether the workers of all ranks have one host name, once the world is sealed. Unknown, hence
+  // false, where the ranks are too many to share memory, or compute on GPUs.
+  bool on_one_host() const;
+
   const v1::JobSpec& spec() const { return spec_; }
   absl::Time submitted_at() const { return submitted_at_; }
   // The checkpoints of earlier generations, newest first.
@@ -49,6 +53,7 @@ class WorldSession {
   // Blocks until the world is in `state` or closed.
   absl::StatusOr<v1::World> AwaitState(v1::WorldState state, absl::Duration timeout);
   absl::StatusOr<v1::World> WatchOnce(absl::Time until);
+  v1::MemberTable members() const;
 
   client::Connection& connection_;
   client::Pause& pause_;

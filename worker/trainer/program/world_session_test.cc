@@ -99,12 +99,48 @@ TEST_F(WorldSessionTest, WatchesOnFromTheLastVersionUntilSealed) {
   EXPECT_EQ(worlds_.watched.since(), 5u);
 }
 
-TEST_F(WorldSessionTest, AsksForItsOwnGenerationAndNoMemberTable) {
+TEST_F(WorldSessionTest, AsksForItsOwnGeneration) {
   worlds_.Then(v1::WORLD_STATE_SEALED, 5, "");
   ASSERT_TRUE(session_.AwaitSealed(absl::Minutes(1)).ok());
-  EXPECT_EQ(worlds_.joined_for, v1::MEMBER_TABLE_NONE);
-  EXPECT_EQ(worlds_.watched.members(), v1::MEMBER_TABLE_NONE);
   EXPECT_EQ(worlds_.watched.generation(), 1u);
+}
+
+TEST_F(WorldSessionTest, OnlyRanksThatMayShareMemoryAskForTheMemberTable) {
+  for (const bool small : {true, false}) {
+    for (const bool on_gpu : {true, false}) {
+      const Environment environment{.job = JobId(7),
+                                    .generation = Generation(1),
+                                    .rank = 2,
+                                    .world_size = small ? 128 : 129,
+                                    .on_gpu = on_gpu};
+      WorldSession session(worlds_.connection(), pause_, environment, clock_);
+      ASSERT_TRUE(session.Join(absl::Seconds(10)).ok());
+      worlds_.Then(v1::WORLD_STATE_SEALED, 5, "");
+      ASSERT_TRUE(session.AwaitSealed(absl::Minutes(1)).ok());
+      const auto table = small && !on_gpu ? v1::MEMBER_TABLE_WHOLE : v1::MEMBER_TABLE_NONE;
+      EXPECT_EQ(worlds_.joined_for, table);
+      EXPECT_EQ(worlds_.watched.members(), table);
+    }
+  }
+}
+
+TEST_F(WorldSessionTest, RanksAreOnOneHostIfAllTheirWorkersNameIt) {
+  EXPECT_FALSE(session_.on_one_host());
+  worlds_.Then(v1::WORLD_STATE_SEALED, 5, "");
+  for (const char* host : {"a", "a", "b"}) worlds_.next.back().add_members()->set_host(host);
+  ASSERT_TRUE(session_.AwaitSealed(absl::Minutes(1)).ok());
+  EXPECT_FALSE(session_.on_one_host());
+}
+
+TEST_F(WorldSessionTest, WorkersOfOneHostNameAreOnOneHost) {
+  worlds_.Then(v1::WORLD_STATE_SEALED, 5, "");
+  for (const char* worker : {"a", "a-2"}) {
+    v1::Member* member = worlds_.next.back().add_members();
+    member->set_worker(worker);
+    member->set_host("a");
+  }
+  ASSERT_TRUE(session_.AwaitSealed(absl::Minutes(1)).ok());
+  EXPECT_TRUE(session_.on_one_host());
 }
 
 TEST_F(WorldSessionTest, AWorldThatIsNotSealedInTimeNamesWhoIsMissing) {
