@@ -24,6 +24,11 @@ void StrangerBytes::GiveBack(absl::string_view host, uint64_t bytes, absl::Time 
   if (known->second <= now) full_at_.erase(known);
 }
 
+void StrangerBytes::HoldBack(absl::string_view host, absl::Time now) {
+  if (full() && !full_at_.contains(host)) return;  // it shares the rate of many others
+  full_at_[host] = now + absl::Seconds(limits_.at_once / limits_.per_second) + limits_.owes_max;
+}
+
 absl::Time StrangerBytes::owes_until(absl::string_view host) const {
   const auto known = full_at_.find(host);
   if (known == full_at_.end() && !full()) return absl::InfinitePast();

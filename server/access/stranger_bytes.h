@@ -37,6 +37,8 @@ class StrangerBytes {
   void Add(absl::string_view host, uint64_t bytes, absl::Time now);
   // Whoever has sent them has proven who calls.
   void GiveBack(absl::string_view host, uint64_t bytes, absl::Time now);
+  // The host owes for as long as a host can, if there is room to remember it.
+  void HoldBack(absl::string_view host, absl::Time now);
   // Until when the host owes; in the past: it does not.
   absl::Time owes_until(absl::string_view host) const;
 

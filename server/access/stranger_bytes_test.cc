@@ -59,6 +59,16 @@ TEST_F(StrangerBytesTest, WhateverAHostHasSentItOwesNoLongerThanTheBound) {
   EXPECT_FALSE(Owes("a", absl::Seconds(30)));
 }
 
+TEST_F(StrangerBytesTest, AHostThatIsHeldBackOwesForAsLongAsItCan) {
+  bytes_.HoldBack("a", kBytesAt);
+  EXPECT_TRUE(Owes("a", absl::Milliseconds(29'999)));
+  EXPECT_FALSE(Owes("a", absl::Seconds(30)));
+  for (const char* host : {"b", "c"}) bytes_.HoldBack(host, kBytesAt);
+  EXPECT_TRUE(Owes("b"));
+  EXPECT_FALSE(Owes("c"));
+  EXPECT_FALSE(Owes("d"));
+}
+
 TEST_F(StrangerBytesTest, OnlyHostsOfTheLastMomentsAreRemembered) {
   for (int i = 0; i < 100; ++i) {
     bytes_.Add(absl::StrCat("host", i), 100, kBytesAt + absl::Seconds(2 * i));

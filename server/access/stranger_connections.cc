@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -123,7 +122,7 @@ absl::Time StrangerConnections::next_look() const {
 
 void StrangerConnections::HoldBack(absl::string_view host, absl::Time now) {
   MutexLock lock(mu_);
-  bytes_.Add(host, std::numeric_limits<uint64_t>::max(), now);
+  bytes_.HoldBack(host, now);
 }
 
 bool StrangerConnections::Has(int socket) const {

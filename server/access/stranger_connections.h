@@ -63,7 +63,7 @@ class StrangerConnections {
   // Whether the host owes. Its new connections are to wait.
   bool Owes(absl::string_view host, absl::Time now) const DP_EXCLUDES(mu_);
 
-  // From now on the host owes for as long as a host can.
+  // The host owes from now on, for as long as a host can.
   void HoldBack(absl::string_view host, absl::Time now) DP_EXCLUDES(mu_);
 
   size_t size() const { return count_.load(std::memory_order_relaxed); }

@@ -7,8 +7,16 @@ namespace {
 
 class AbandonedCallsTest : public testing::Test {
  protected:
+  void Look(absl::Duration takes = absl::ZeroDuration()) {
+    calls_.BeginLook(now_);
+    calls_.EndLook(10, now_ + takes);
+  }
+  bool TooMany(uint64_t begun, uint64_t messages, bool stranger = false) {
+    return calls_.AreTooMany({.end = "a", .begun = begun, .messages = messages}, stranger);
+  }
+
   AbandonedCalls calls_{{.of_connection = 100, .of_stranger = 5, .rejected = 10}};
-  const absl::Time now_ = absl::FromUnixSeconds(1'800'000'000);
+  absl::Time now_ = absl::FromUnixSeconds(1'800'000'000);
 };
 
 TEST_F(AbandonedCallsTest, ALookIsDueAfterManyRejectedCalls) {
@@ -17,35 +25,47 @@ TEST_F(AbandonedCallsTest, ALookIsDueAfterManyRejectedCalls) {
 }
 
 TEST_F(AbandonedCallsTest, TheNextLookWaitsForAsManyAgain) {
-  calls_.Looked(10, now_, now_);
+  Look();
   EXPECT_FALSE(calls_.IsDue(19, now_ + absl::Hours(1)));
   EXPECT_TRUE(calls_.IsDue(20, now_ + absl::Hours(1)));
 }
 
 TEST_F(AbandonedCallsTest, QuickLooksAreDueTenTimesASecond) {
-  calls_.Looked(10, now_, now_ + absl::Milliseconds(1));
+  Look(absl::Milliseconds(1));
   EXPECT_FALSE(calls_.IsDue(1'000, now_ + absl::Milliseconds(99)));
   EXPECT_TRUE(calls_.IsDue(1'000, now_ + absl::Milliseconds(100)));
 }
 
 TEST_F(AbandonedCallsTest, SlowLooksTakeATenthOfTheTime) {
-  calls_.Looked(10, now_, now_ + absl::Milliseconds(200));
+  Look(absl::Milliseconds(200));
   EXPECT_FALSE(calls_.IsDue(1'000, now_ + absl::Milliseconds(1'999)));
   EXPECT_TRUE(calls_.IsDue(1'000, now_ + absl::Milliseconds(2'000)));
 }
 
 TEST_F(AbandonedCallsTest, CallsWhoseMessagesHaveComeAreNotAbandoned) {
-  EXPECT_FALSE(calls_.AreTooMany({.begun = 1'000'100, .messages = 1'000'000}, false));
-  EXPECT_TRUE(calls_.AreTooMany({.begun = 1'000'101, .messages = 1'000'000}, false));
+  Look();
+  calls_.BeginLook(now_);
+  EXPECT_FALSE(TooMany(1'000'100, 1'000'000));
+  EXPECT_TRUE(TooMany(1'000'101, 1'000'000));
 }
 
 TEST_F(AbandonedCallsTest, AStrangerMayAbandonFewer) {
-  EXPECT_FALSE(calls_.AreTooMany({.begun = 6, .messages = 1}, true));
-  EXPECT_TRUE(calls_.AreTooMany({.begun = 7, .messages = 1}, true));
+  EXPECT_FALSE(TooMany(6, 1, /*stranger=*/true));
+  EXPECT_TRUE(TooMany(7, 1, /*stranger=*/true));
 }
 
-TEST_F(AbandonedCallsTest, AStreamOfManyMessagesIsOneCall) {
-  EXPECT_FALSE(calls_.AreTooMany({.begun = 1, .messages = 1'000'000}, false));
+TEST_F(AbandonedCallsTest, AStreamOfManyMessagesIsOneCall) { EXPECT_FALSE(TooMany(1, 1'000'000)); }
+
+TEST_F(AbandonedCallsTest, CallsBeforeTheFirstLookOfASeriesDoNotCount) {
+  calls_.BeginLook(now_);
+  EXPECT_FALSE(TooMany(1'000, 0));
+  calls_.EndLook(10, now_);
+  calls_.BeginLook(now_ + absl::Seconds(59));
+  EXPECT_FALSE(TooMany(1'100, 0));
+  EXPECT_TRUE(TooMany(1'101, 0));
+  calls_.EndLook(20, now_ + absl::Seconds(59));
+  calls_.BeginLook(now_ + absl::Seconds(119));
+  EXPECT_FALSE(TooMany(1'200, 0));
 }
 
 }  // namespace

@@ -278,21 +278,22 @@ void ConnectionListener::ResetThoseWhoDoNotRead(absl::Time now) {
   }
 }
 
-// The hosts of those who are reset wait for new connections: to begin anew must not be worth it.
+// The hosts of those who are reset wait for new connections. Otherwise they would go on at once.
 void ConnectionListener::ResetThoseWhoAbandonCalls(absl::Time now) {
   const uint64_t rejected = refusals_.at_headers();
   absl::flat_hash_map<std::string, int> by_end;
   for (const auto& [fd, host] : open_.All()) by_end.emplace(PeerOf(fd), fd);
+  abandoned_.BeginLook(now);
   CountStreams([&](const StreamCounts& counts) {
     const auto known = by_end.find(counts.end);
     if (known == by_end.end()) return;
     const int fd = known->second;
+    by_end.erase(known);  // gRPC may still list an older connection from the same end
     if (!abandoned_.AreTooMany(counts, strangers_.Has(fd))) return;
-    by_end.erase(known);
     strangers_.HoldBack(open_.All().at(fd), now);
     Reset(fd, absl::ResourceExhaustedError("it begins too many calls without their messages"));
   });
-  abandoned_.Looked(rejected, now, Now());
+  abandoned_.EndLook(rejected, Now());
 }
 
 // gRPC may close a connection at any time, and other files then have its number. It is therefore

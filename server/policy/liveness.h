@@ -55,7 +55,8 @@ class Liveness {
   void Expect(WorkerId worker, Incarnation incarnation, absl::Time now);
   // The worker is shutting down: its silence is expected, and says nothing about the others.
   void Leave(WorkerId worker);
-  // The worker's access was revoked: likewise, until a heartbeat shows that it has access again.
+  // The worker's access was revoked: its silence is expected, until a heartbeat shows that it has
+  // access again.
   void Revoke(WorkerId worker);
   // Gives no more verdicts on the worker until its next heartbeat. silent_for() goes on counting.
   void Forget(WorkerId worker);

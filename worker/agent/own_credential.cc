@@ -84,14 +84,16 @@ absl::Status CheckOwn(const std::string& dir, const Credential& own, const std::
   return CheckCluster(own, coordinator, flags);
 }
 
-// The name that a daemon without --name had in this cluster, also by a certificate that has
-// expired. Empty: it had none, or the token names another.
+// The name in a certificate of this cluster, even if it has expired. Empty: there is none, or the
+// join token names another. `authorities`: those of the credential with which to join; empty: by a
+// token.
 std::string FormerName(const Credential& own, const std::string& coordinator,
-                       const IdentityFlags& flags) {
+                       const IdentityFlags& flags, const std::string& authorities) {
   const auto certificate = security::Certificate::FromPem(own.chain);
   const auto identity = certificate.ok() ? certificate->identity() : certificate.status();
   if (!identity.ok() || identity->role != Role::kWorker) return "";
   if (!CheckCluster(own, coordinator, flags).ok()) return "";
+  if (!authorities.empty() && authorities != own.authorities) return "";
   const auto claims = security::ReadJoinToken(flags.join);
   return claims.ok() && !claims->identity.name.empty() ? "" : identity->name;
 }
@@ -157,29 +159,40 @@ absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
                                            const std::function<void()>& alive) {
   if (flags.credentials.insecure) return std::string();
   const std::string own = OwnDir(state_dir);
-  IdentityFlags joining = flags;
   std::error_code error;
+  absl::StatusOr<Credential> left = absl::NotFoundError("there is none");
   if (std::filesystem::exists(own, error)) {
-    const auto left = security::ReadCredential(own);
+    left = security::ReadCredential(own);
     const absl::Status usable =
         left.ok() ? CheckOwn(own, *left, coordinator, flags) : left.status();
     if (usable.ok()) return own;
-    if (left.ok() && joining.applicant.worker.empty()) {
-      joining.applicant.worker = FormerName(*left, coordinator, flags);
-    }
     Log(Severity::kWarning, "credential_not_usable",
         {{"dir", own}, {"reason", std::string(usable.message())}});
   }
-  std::string given;
+  std::string given, authorities;
   if (flags.join.empty()) {
     DP_ASSIGN_OR_RETURN(given,
                         AwaitCredentialDir(coordinator, flags.credentials.dir, pause, alive));
     DP_ASSIGN_OR_RETURN(const Credential credential, security::ReadCredential(given));
     const auto identity = IdentityIn(credential);
     if (identity.ok() && identity->role == Role::kWorker) return given;
+    authorities = credential.authorities;
   }
-  DP_ASSIGN_OR_RETURN(const Credential enrolled, Enrol(coordinator, joining, given, pause, alive));
-  DP_RETURN_IF_ERROR(security::WriteCredential(own, enrolled));
+  IdentityFlags joining = flags;
+  if (left.ok() && flags.applicant.worker.empty()) {
+    joining.applicant.worker = FormerName(*left, coordinator, flags, authorities);
+  }
+  absl::StatusOr<Credential> enrolled = Enrol(coordinator, joining, given, pause, alive);
+  const bool under_former_name = joining.applicant.worker != flags.applicant.worker;
+  if (under_former_name && absl::IsUnauthenticated(enrolled.status())) {
+    // The name may have been revoked since the token was made. Another one does.
+    Log(Severity::kWarning, "former_name_not_usable",
+        {{"worker", joining.applicant.worker},
+         {"reason", std::string(enrolled.status().message())}});
+    enrolled = Enrol(coordinator, flags, given, pause, alive);
+  }
+  DP_RETURN_IF_ERROR(enrolled.status());
+  DP_RETURN_IF_ERROR(security::WriteCredential(own, *enrolled));
   const auto name = WorkerNameIn(own);
   Log(Severity::kInfo, "joined",
       {{"worker", name.value_or("?")}, {"by", given.empty() ? "the join token" : given}});

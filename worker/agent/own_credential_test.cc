@@ -120,6 +120,17 @@ TEST_F(OwnCredentialTest, AnotherClusterDoesNotGetTheFormerName) {
   Leave(before.CredentialOf({Role::kWorker, "w"}));
   ASSERT_TRUE(Open(Joining("")).ok());
   EXPECT_EQ(*WorkerNameIn(own_), "host");
+  Leave(before.CredentialOf({Role::kWorker, "w"}, absl::Now() - absl::Hours(48)));
+  ASSERT_TRUE(Open(Showing(coordinator_.CredentialOf({Role::kAdmin, "root"}))).ok());
+  EXPECT_EQ(*WorkerNameIn(own_), "host");
+}
+
+TEST_F(OwnCredentialTest, ADaemonWhoseNameWasRevokedJoinsUnderAnother) {
+  Leave(Worker("w", absl::Now() - absl::Hours(48)));
+  coordinator_.RefuseWith(absl::UnauthenticatedError("the access of worker w was revoked"));
+  EXPECT_FALSE(Open(Joining("")).ok());
+  EXPECT_THAT(coordinator_.heard(), ElementsAre("enroll worker w host host by nobody",
+                                                "enroll worker host host host by nobody"));
 }
 
 TEST_F(OwnCredentialTest, AWorkersCredentialFromElsewhereIsUsedAsItIs) {

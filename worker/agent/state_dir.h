@@ -15,8 +15,8 @@ inline constexpr char kNewIncarnationsName[] = "/incarnations.new";  // renamed 
 // The directory of a daemon's files, locked so that no other daemon uses it. The destructor unlocks
 // the directory. If nothing else is left in it, the destructor removes the daemon's files, and the
 // directory unless it was there before. For a directory that nobody named, the files for the next
-// daemon do not count: no later daemon would look for them. Nor do they where no daemon has ever
-// registered, as after a join that failed. Not thread-safe; owned by main.
+// daemon do not count: no later daemon would look for them. They do not count either if no daemon
+// has registered from the directory, as after a join that failed. Not thread-safe; owned by main.
 class StateDir {
  public:
   // Uses `path`, and makes it if necessary. If `path` is empty, uses a directory of this daemon

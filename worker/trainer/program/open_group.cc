@@ -37,7 +37,7 @@ absl::StatusOr<OpenedGroup> OpenOnCpu(const BackendChoice& choice, Store& store,
                                       const Environment& environment, const Timeouts& timeouts) {
   const engine::GroupOptions options{.timeout = timeouts.collective};
   const bool any = choice.name == "auto";
-  if (choice.name == "shm" || (any && choice.on_one_host)) {
+  if (choice.name == "shm" || (any && choice.on_one_worker)) {
     auto group = engine::ConnectShm(store, environment.rank, environment.world_size,
                                     {.group = options, .connect_timeout = timeouts.store});
     if (group.ok()) return OpenedGroup{{}, *std::move(group), "shm"};
@@ -76,7 +76,7 @@ absl::StatusOr<OpenedGroup> OpenNccl(Store& store, const Environment& environmen
 absl::StatusOr<OpenedGroup> OpenGroup(const BackendChoice& choice, Store& store,
                                       const Environment& environment, const Timeouts& timeouts,
                                       const RankModel& model) {
-  const BackendChoice lower{absl::AsciiStrToLower(choice.name), choice.on_one_host};
+  const BackendChoice lower{absl::AsciiStrToLower(choice.name), choice.on_one_worker};
   DP_RETURN_IF_ERROR(CheckBackend(lower.name, environment.on_gpu));
   if (environment.world_size == 1) {
     const engine::GroupOptions options{.timeout = timeouts.collective};

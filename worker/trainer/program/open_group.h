@@ -17,8 +17,8 @@ namespace dp::trainer {
 
 // How the ranks of a world on CPUs are to be connected.
 struct BackendChoice {
-  std::string name;          // "auto", or train.backend
-  bool on_one_host = false;  // the ranks' workers have one host name
+  std::string name;            // "auto", or train.backend
+  bool on_one_worker = false;  // all ranks are on one
 };
 
 struct OpenedGroup {
@@ -29,7 +29,7 @@ struct OpenedGroup {
 };
 
 // Connects the ranks of this generation: by NCCL if the rank computes on a GPU. On CPUs by shared
-// memory if the ranks are on one host, else by Gloo. "auto" takes Gloo as well if the ranks find
+// memory if the ranks are on one worker, else by Gloo. "auto" takes Gloo as well if the ranks find
 // that they cannot share memory. Ranks find each other through `store`. Blocks until all ranks are
 // connected; a rank that loads much data is late.
 //

@@ -160,22 +160,22 @@ class OpenGroupOnCpuTest : public testing::Test {
 };
 
 TEST_F(OpenGroupOnCpuTest, RanksOfOneHostShareMemory) {
-  EXPECT_EQ(BackendsOf({"auto", /*on_one_host=*/true}), "shm shm ");
+  EXPECT_EQ(BackendsOf({"auto", /*on_one_worker=*/true}), "shm shm ");
 }
 
 TEST_F(OpenGroupOnCpuTest, RanksOfSeveralHostsTakeGloo) {
-  EXPECT_EQ(BackendsOf({"auto", /*on_one_host=*/false}), "gloo gloo ");
+  EXPECT_EQ(BackendsOf({"auto", /*on_one_worker=*/false}), "gloo gloo ");
 }
 
 TEST_F(OpenGroupOnCpuTest, ABackendThatIsNamedIsTakenWhereverTheRanksAre) {
-  EXPECT_EQ(BackendsOf({"Shm", /*on_one_host=*/false}), "shm shm ");
-  EXPECT_EQ(BackendsOf({"gloo", /*on_one_host=*/true}), "gloo gloo ");
+  EXPECT_EQ(BackendsOf({"Shm", /*on_one_worker=*/false}), "shm shm ");
+  EXPECT_EQ(BackendsOf({"gloo", /*on_one_worker=*/true}), "gloo gloo ");
 }
 
 TEST_F(OpenGroupOnCpuTest, RanksThatCannotShareMemoryTakeGlooUnlessTheJobSaysShm) {
   rank_1_moves_ = true;
-  EXPECT_EQ(BackendsOf({"auto", /*on_one_host=*/true}), "gloo gloo ");
-  for (const auto& opened : Open({"shm", /*on_one_host=*/true})) {
+  EXPECT_EQ(BackendsOf({"auto", /*on_one_worker=*/true}), "gloo gloo ");
+  for (const auto& opened : Open({"shm", /*on_one_worker=*/true})) {
     EXPECT_TRUE(absl::IsFailedPrecondition(opened.status())) << opened.status();
   }
 }

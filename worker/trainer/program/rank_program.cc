@@ -189,7 +189,7 @@ class RankProgram {
     absl::StatusOr<RankModel> model =
         plans.MakeModel(plan, *data.train, sampler.capacity(), std::move(device));
     DP_RETURN_IF_ERROR(WithMemoryRemedy(model.status(), environment_, plan, sampler.capacity()));
-    absl::StatusOr<OpenedGroup> opened = OpenGroup({plan.backend, session_.on_one_host()}, store_,
+    absl::StatusOr<OpenedGroup> opened = OpenGroup({plan.backend, session_.on_one_worker()}, store_,
                                                    environment_, TimeoutsOf(plan), *model);
     DP_RETURN_IF_ERROR(WithMemoryRemedy(opened.status(), environment_, plan, sampler.capacity()));
     return Train(plan, data, metrics, *opened, sampler, *model);

@@ -50,11 +50,11 @@ absl::Status WorldSession::AwaitSealed(absl::Duration timeout) {
   return absl::FailedPreconditionError(absl::StrCat("the world was closed: ", world.reason()));
 }
 
-bool WorldSession::on_one_host() const {
+bool WorldSession::on_one_worker() const {
   if (world_.members().empty()) return false;
-  const std::string& first = world_.members(0).host();
+  const std::string& first = world_.members(0).worker();
   return std::all_of(world_.members().begin(), world_.members().end(),
-                     [&](const v1::Member& member) { return member.host() == first; });
+                     [&](const v1::Member& member) { return member.worker() == first; });
 }
 
 // The table is long in large worlds, and only ranks that may share memory use it.

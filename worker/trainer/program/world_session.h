@@ -40,9 +40,10 @@ class WorldSession {
   absl::Status Accuse(const std::vector<int>& missing, const absl::Status& error, bool insist,
                       absl::Duration timeout);
 
-  // Whether the workers of all ranks have one host name, once the world is sealed. Unknown, hence
-  // false, where the ranks are too many to share memory, or compute on GPUs.
-  bool on_one_host() const;
+  // Whether one worker has all ranks, once the world is sealed. They are then processes of one host
+  // and of one release. Unknown, hence false, where the ranks are too many to share memory, or
+  // compute on GPUs.
+  bool on_one_worker() const;
 
   const v1::JobSpec& spec() const { return spec_; }
   absl::Time submitted_at() const { return submitted_at_; }

@@ -124,23 +124,23 @@ TEST_F(WorldSessionTest, OnlyRanksThatMayShareMemoryAskForTheMemberTable) {
   }
 }
 
-TEST_F(WorldSessionTest, RanksAreOnOneHostIfAllTheirWorkersNameIt) {
-  EXPECT_FALSE(session_.on_one_host());
+TEST_F(WorldSessionTest, RanksOfSeveralWorkersAreNotOnOne) {
+  EXPECT_FALSE(session_.on_one_worker());
   worlds_.Then(v1::WORLD_STATE_SEALED, 5, "");
-  for (const char* host : {"a", "a", "b"}) worlds_.next.back().add_members()->set_host(host);
+  for (const char* worker : {"a", "a", "b"}) worlds_.next.back().add_members()->set_worker(worker);
   ASSERT_TRUE(session_.AwaitSealed(absl::Minutes(1)).ok());
-  EXPECT_FALSE(session_.on_one_host());
+  EXPECT_FALSE(session_.on_one_worker());
 }
 
-TEST_F(WorldSessionTest, WorkersOfOneHostNameAreOnOneHost) {
+TEST_F(WorldSessionTest, RanksOfOneWorkerAreOnOne) {
   worlds_.Then(v1::WORLD_STATE_SEALED, 5, "");
-  for (const char* worker : {"a", "a-2"}) {
+  for (int rank : {0, 1}) {
     v1::Member* member = worlds_.next.back().add_members();
-    member->set_worker(worker);
-    member->set_host("a");
+    member->set_rank(rank);
+    member->set_worker("a");
   }
   ASSERT_TRUE(session_.AwaitSealed(absl::Minutes(1)).ok());
-  EXPECT_TRUE(session_.on_one_host());
+  EXPECT_TRUE(session_.on_one_worker());
 }
 
 TEST_F(WorldSessionTest, AWorldThatIsNotSealedInTimeNamesWhoIsMissing) {

@@ -18,19 +18,19 @@ namespace {
 constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
 constexpr char kNetwork[] = "/proc/self/ns/net";
 
-// In the order of the text, one a line.
+// In the order of the text, one a line. Later releases may add lines behind these.
 template <typename Card>
 auto FieldsOf(Card& card) {
-  return std::vector{&card.kernel,    &card.network, &card.user,  &card.layout,
-                     &card.host_name, &card.socket,  &card.token, &card.why_not};
+  return std::vector{&card.layout,    &card.kernel, &card.network, &card.user,
+                     &card.host_name, &card.socket, &card.token,   &card.why_not};
 }
 
 // The first property in which two cards differ, in words; empty if they fit.
 std::string Difference(const HostCard& a, const HostCard& b) {
+  if (a.layout != b.layout) return "they are of different releases of dp";
   if (a.kernel != b.kernel) return "they run on different hosts";
   if (a.network != b.network) return "they are in different network namespaces";
   if (a.user != b.user) return absl::StrCat("they run as users ", a.user, " and ", b.user);
-  if (a.layout != b.layout) return "they are of different releases of dp";
   return "";
 }
 
@@ -55,7 +55,7 @@ absl::StatusOr<HostCard> DecodeHostCard(absl::string_view text) {
   HostCard card;
   const std::vector<std::string*> fields = FieldsOf(card);
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  if (lines.size() != fields.size())
+  if (lines.size() < fields.size())
     return absl::InternalError(
         absl::StrCat("a host's card has ", lines.size(), " lines, not ", fields.size()));
   for (size_t i = 0; i < fields.size(); ++i) *fields[i] = lines[i];

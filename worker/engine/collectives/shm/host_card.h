@@ -12,10 +12,10 @@ namespace dp::engine {
 // A rank's place, as its peers see it. With the cards of all, every rank comes to the same verdict:
 // whether they can share memory. Rank 0's card also says where to fetch the memory.
 struct HostCard {
+  std::string layout;     // of the shared memory: differs between releases that do not fit
   std::string kernel;     // the boot id: one for each start of a host
   std::string network;    // the network namespace: abstract sockets reach no other
   std::string user;       // memory is shared with one's own user only
-  std::string layout;     // of the shared memory: differs between releases that do not fit
   std::string host_name;  // for people
   // Rank 0 only: the name of its abstract socket, and the proof that a caller read this card.
   std::string socket;

@@ -64,8 +64,10 @@ absl::StatusOr<FileDescriptor> ConnectLocally(absl::string_view name) {
   return caller;
 }
 
-FileDescriptor AcceptLocally(const FileDescriptor& listener) {
-  return FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+absl::StatusOr<FileDescriptor> AcceptLocally(const FileDescriptor& listener) {
+  FileDescriptor caller(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (caller.valid()) return caller;
+  return errno == EAGAIN ? absl::NotFoundError("nobody calls") : SocketError("accept4");
 }
 
 absl::StatusOr<uid_t> UserAtOtherEnd(const FileDescriptor& socket) {
@@ -109,6 +111,7 @@ absl::StatusOr<LocalMessage> ReceiveMessage(const FileDescriptor& socket) {
   message.msg_controllen = sizeof(buffer.bytes);
   const ssize_t bytes = recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
   if (bytes < 0 && errno == EAGAIN) return absl::NotFoundError("nothing has arrived");
+  if (bytes < 0 && errno == ECONNRESET) return absl::AbortedError("the other end is closed");
   if (bytes < 0) return SocketError("recvmsg");
   // Takes the files before any check, so that none of them leaks.
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
@@ -118,9 +121,9 @@ absl::StatusOr<LocalMessage> ReceiveMessage(const FileDescriptor& socket) {
     std::memcpy(files.data(), CMSG_DATA(header), files.size() * sizeof(int));
     for (const int file : files) received.files.emplace_back(file);
   }
-  if (bytes == 0) return absl::UnavailableError("the other end is closed");
+  if (bytes == 0) return absl::AbortedError("the other end is closed");
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
-    return absl::UnavailableError("a message arrived incomplete; are too many files open?");
+    return absl::ResourceExhaustedError("a message arrived incomplete; are too many files open?");
   received.bytes.resize(static_cast<size_t>(bytes));
   return received;
 }

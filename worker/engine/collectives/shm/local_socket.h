@@ -29,15 +29,16 @@ struct LocalMessage {
 absl::StatusOr<FileDescriptor> ListenLocally(absl::string_view name, int backlog);
 // Returns at once, before anybody accepts. Errors: also if nobody listens, or there is no room.
 absl::StatusOr<FileDescriptor> ConnectLocally(absl::string_view name);
-// The next caller; invalid if there is none.
-FileDescriptor AcceptLocally(const FileDescriptor& listener);
+// The next caller. Errors: NotFound there is none.
+absl::StatusOr<FileDescriptor> AcceptLocally(const FileDescriptor& listener);
 
 // The user of the process at the other end, when it connected or began to listen.
 absl::StatusOr<uid_t> UserAtOtherEnd(const FileDescriptor& socket);
 
 absl::Status SendMessage(const FileDescriptor& socket, absl::string_view bytes,
                          absl::Span<const int> files);
-// Errors: NotFound nothing has arrived; Unavailable the other end is closed.
+// Errors: NotFound nothing has arrived; Aborted the other end is closed; ResourceExhausted the
+// message, or its files, did not fit.
 absl::StatusOr<LocalMessage> ReceiveMessage(const FileDescriptor& socket);
 
 }  // namespace dp::engine

@@ -123,11 +123,19 @@ class MemoryMeeting {
     return absl::OkStatus();
   }
 
-  // Every peer has called and greeted already. Other callers are dropped.
+  // The kernel queues one call more than the backlog, which is size_.
+  int CallersWaitingMax() const { return size_ + 1; }
+
+  // Every peer has called and greeted already, so it is among those in the queue. Other callers are
+  // dropped, and so is whoever calls from now on.
   absl::StatusOr<SharedMembership> WelcomeAll() {
     std::vector<FileDescriptor> callers(size_), lines(size_);
-    for (FileDescriptor call = AcceptLocally(link_); call.valid(); call = AcceptLocally(link_))
-      Admit(std::move(call), callers, lines);
+    for (int calls = 0; calls < CallersWaitingMax(); ++calls) {
+      absl::StatusOr<FileDescriptor> call = AcceptLocally(link_);
+      if (absl::IsNotFound(call.status())) break;
+      if (!call.ok()) return WithMore(call.status(), " (connect)");
+      Admit(*std::move(call), callers, lines);
+    }
     lines[0] = std::move(life_line_);
     std::vector<int> files{file_.get()}, gone;
     for (int r = 0; r < size_; ++r) {
@@ -160,7 +168,8 @@ class MemoryMeeting {
     for (;;) {
       auto welcome = ReceiveMessage(link_);
       if (welcome.ok()) return Enter(*std::move(welcome));
-      if (!absl::IsNotFound(welcome.status())) return WentAway("connect", {0});
+      if (absl::IsAborted(welcome.status())) return WentAway("connect", {0});
+      if (!absl::IsNotFound(welcome.status())) return WithMore(welcome.status(), " (connect)");
       if (stopped_()) {
         missing_->push_back(0);
         return absl::AbortedError("stopped");

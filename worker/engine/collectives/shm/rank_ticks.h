@@ -33,6 +33,8 @@ class RankTicks {
   uint64_t made() const { return ticks_; }
   // Blocks until every peer has made tick `number`.
   Wait AwaitTick(uint64_t number);
+  // Blocks until that peer has.
+  Wait AwaitTickOf(int peer, uint64_t number);
   // Blocks until `answer` is true, which is called whenever a peer leaves or somebody interrupts or
   // rings.
   void AwaitRing(const std::function<bool()>& answer);
@@ -49,7 +51,6 @@ class RankTicks {
   void RingSelf() { Ring(rank_); }
 
  private:
-  Wait AwaitTickOf(int peer, uint64_t number);
   bool SpinFor(int peer, uint64_t number, absl::Time begin) const;
   Wait SleepFor(int peer, uint64_t number);
   bool Reached(int peer, uint64_t number) const;

@@ -18,7 +18,7 @@ struct LifeLines {
 };
 
 // Notices at once when a peer's process ends. A thread blocks in poll on the life lines, and costs
-// nothing while nobody dies. A rank that has said that it leaves is no death. Owned by a group. The
+// nothing while nobody dies. A rank that has left before is not dead. Owned by a group. The
 // questions may come from any thread.
 class RankWatch {
  public:

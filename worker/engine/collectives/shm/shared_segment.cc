@@ -71,8 +71,7 @@ absl::StatusOr<SharedSegment> SharedSegment::Map(const FileDescriptor& file, int
   struct stat status {};
   if (seals < 0 || (seals & kSeals) != kSeals || fstat(file.get(), &status) != 0 ||
       static_cast<size_t>(status.st_size) != SegmentBytes(size))
-    return absl::FailedPreconditionError(
-        absl::StrCat("the file is no sealed segment for ", size, " ranks"));
+    return absl::InternalError(absl::StrCat("the file is no sealed segment for ", size, " ranks"));
   void* const memory =
       mmap(nullptr, SegmentBytes(size), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return MemoryError("mmap");

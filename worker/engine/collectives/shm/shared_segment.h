@@ -54,8 +54,8 @@ class SharedSegment {
 
   // The file of a new segment for `size` ranks. Errors: Unavailable, with the system's words.
   static absl::StatusOr<FileDescriptor> MakeFile(int size);
-  // Maps the segment. Errors: Unavailable; FailedPrecondition the file is no segment for `size`
-  // ranks, or could still change its size.
+  // Maps the segment. Errors: Unavailable; Internal the file is no segment for `size` ranks, or
+  // could still change its size.
   static absl::StatusOr<SharedSegment> Map(const FileDescriptor& file, int size);
 
   RankRecord& record(int rank) const;

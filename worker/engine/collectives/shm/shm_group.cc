@@ -29,8 +29,7 @@ struct Connected {
         operations(segment, ticks, rank, size),
         watch(ticks, rank, std::move(membership.life_lines)) {}
 
-  // Says goodbye before the watch ends this rank's life line, so that peers take the end for no
-  // death.
+  // Leaves before the watch ends this rank's life line. Otherwise it would look dead to its peers.
   ~Connected() { ticks.Leave(); }
 
   SharedSegment segment;

@@ -14,7 +14,8 @@ enum class Kind : uint64_t { kAllReduce = 1, kBroadcast, kAllGather };
 
 constexpr size_t kSlotFloats = kSlotBytes / sizeof(float);
 // Up to this many floats of all peers together, every rank reads everything and reduces all of it.
-// One wait then replaces two, at the price of more additions.
+// One wait then replaces two, at the price of more additions. All ranks must agree on it: whoever
+// changes it changes kSegmentLayout.
 constexpr size_t kWholeFloats = size_t{256} << 10;
 
 void Copy(void* to, const void* from, size_t bytes) {
@@ -184,11 +185,13 @@ absl::Status ShmOperations::Broadcast(absl::Span<uint8_t> data, int root, const 
     if (sends && c >= kSlotsPerRank) DP_RETURN_IF_ERROR(Await(first + c - kSlotsPerRank + 1, late));
     sends ? stage(c) : fetch(c - 1);
     ticks_.Tick();
-    if (!sends) DP_RETURN_IF_ERROR(Await(first + c, late));
+    if (!sends) DP_RETURN_IF_ERROR(AwaitRank(root, first + c, late));
   }
   if (!sends) fetch(chunks.count - 1);
   chunk_ += chunks.count;
-  return sends ? Await(first + chunks.count - 1, late) : absl::OkStatus();
+  if (!sends || chunks.count < kSlotsPerRank) return absl::OkStatus();
+  // The next operation may write the slot of this chunk before its first wait.
+  return Await(first + chunks.count - kSlotsPerRank + 1, late);
 }
 
 absl::Status ShmOperations::AllGather(absl::Span<const uint8_t> data, absl::Span<uint8_t> gathered,
@@ -239,6 +242,11 @@ absl::Status ShmOperations::CheckCallsAgree() const {
 absl::Status ShmOperations::Await(uint64_t tick, const Late& late) {
   if (ticks_.AwaitTick(tick) == RankTicks::Wait::kReached) return absl::OkStatus();
   return late(ticks_.Behind(tick));
+}
+
+absl::Status ShmOperations::AwaitRank(int rank, uint64_t tick, const Late& late) {
+  if (ticks_.AwaitTickOf(rank, tick) == RankTicks::Wait::kReached) return absl::OkStatus();
+  return late({rank});
 }
 
 float* ShmOperations::FloatSlot(int rank, uint64_t chunk) const {

@@ -47,6 +47,7 @@ class ShmOperations {
   absl::Status Begin(const SharedCall& call, const Late& late);
   absl::Status CheckCallsAgree() const;
   absl::Status Await(uint64_t tick, const Late& late);
+  absl::Status AwaitRank(int rank, uint64_t tick, const Late& late);
   absl::Status ReduceWhole(absl::Span<float> data, ReduceOp op, const Late& late);
   float* FloatSlot(int rank, uint64_t chunk) const;
 
