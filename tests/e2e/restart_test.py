@@ -269,6 +269,8 @@ class IsolationTest(RestartCase):
         described = self.cluster.describe(job)
         self.assertEqual((described["generation"], described["ranks"][0]["pid"]), (1, pid))
         self.cluster.dpctl("cancel", job, check=0)
+        # Until then the program still counts, in a file of the cluster.
+        self.assertTrue(eventually(lambda: self.cluster.describe(job)["state"] == "CANCELLED"))
 
 
 if __name__ == "__main__":
