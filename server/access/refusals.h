@@ -49,8 +49,7 @@ class Refusals {
   // A connection that was shut down; `caller` is as much as is known of who calls.
   void AddConnection(const std::string& caller, const std::string& peer, const absl::Status& why,
                      absl::Time at) DP_EXCLUDES(mu_);
-  // A call was rejected when gRPC had read its headers. They may come faster than one can note
-  // them, so it need not be added.
+  // Counts a call that was rejected by its headers. Such calls may be too many to add each.
   void CountAtHeaders() { at_headers_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t at_headers() const { return at_headers_.load(std::memory_order_relaxed); }
   // Oldest first, by the last call of each.

@@ -22,7 +22,7 @@ class AbandonedCalls {
  public:
   struct Limits {
     // A connection may begin so many calls whose messages never come: as many as a person may begin
-    // at once by default. On that of a stranger, few calls can do anything at all.
+    // at once by default. A stranger has few calls to make.
     uint64_t of_connection = 2'000;
     uint64_t of_stranger = 100;
     // The connections are looked at after so many rejected calls.

@@ -11,6 +11,8 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "base/status.h"
+#include "worker/engine/collectives/await_connected.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/gloo/gloo_all_reduce.h"
 #include "worker/engine/collectives/gloo/gloo_mesh.h"
@@ -188,20 +190,6 @@ class GlooGroup : public Group {
   OperationQueue queue_;  // last: its thread uses the rest
 };
 
-// Runs `group->Connect(store)` to its end, and aborts it when any thread requests `stop`.
-absl::StatusOr<std::unique_ptr<Group>> AwaitConnected(std::unique_ptr<GlooGroup> group,
-                                                      Store& store, std::stop_token stop) {
-  std::unique_ptr<Work> connect = group->Connect(store);
-  absl::Status status;
-  {
-    std::stop_callback abort(
-        stop, [&group] { group->Abort(absl::CancelledError("its caller asked it to stop")); });
-    status = connect->Wait();
-  }
-  if (!status.ok()) return status;
-  return group;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Group>> ConnectGloo(Store& store, int rank, int size,
@@ -209,7 +197,10 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectGloo(Store& store, int rank, int s
                                                    std::stop_token stop) {
   if (rank < 0 || rank >= size)
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of a world of ", size));
-  return AwaitConnected(std::make_unique<GlooGroup>(rank, size, options), store, std::move(stop));
+  auto group = std::make_unique<GlooGroup>(rank, size, options);
+  const std::unique_ptr<Work> connect = group->Connect(store);
+  DP_RETURN_IF_ERROR(AwaitConnected(*group, *connect, std::move(stop)));
+  return group;
 }
 
 }  // namespace dp::engine

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "worker/engine/collectives/await_connected.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/operation_queue.h"
 #include "worker/engine/collectives/shm/memory_meeting.h"
@@ -153,20 +154,6 @@ class ShmGroup : public Group {
   OperationQueue queue_;                                   // last: its thread uses the rest
 };
 
-// Runs `group->Connect(store)` to its end, and aborts it when any thread requests `stop`.
-absl::StatusOr<std::unique_ptr<Group>> AwaitShared(std::unique_ptr<ShmGroup> group, Store& store,
-                                                   std::stop_token stop) {
-  std::unique_ptr<Work> connect = group->Connect(store);
-  absl::Status status;
-  {
-    std::stop_callback abort(
-        stop, [&group] { group->Abort(absl::CancelledError("its caller asked it to stop")); });
-    status = connect->Wait();
-  }
-  if (!status.ok()) return status;
-  return group;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Group>> ConnectShm(Store& store, int rank, int size,
@@ -176,7 +163,10 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectShm(Store& store, int rank, int si
   if (size > kSharingRanksMax)
     return absl::FailedPreconditionError(absl::StrCat("the ranks cannot share memory: ", size,
                                                       " ranks, ", kSharingRanksMax, " at most"));
-  return AwaitShared(std::make_unique<ShmGroup>(rank, size, options), store, std::move(stop));
+  auto group = std::make_unique<ShmGroup>(rank, size, options);
+  const std::unique_ptr<Work> connect = group->Connect(store);
+  DP_RETURN_IF_ERROR(AwaitConnected(*group, *connect, std::move(stop)));
+  return group;
 }
 
 }  // namespace dp::engine
