@@ -20,7 +20,7 @@ from kit.leftovers import closed_on_error
 
 MIB = 1 << 20
 # A third of the default --memory-max, with all that the process had before.
-MEMORY_CAP = 384 * MIB
+MEMORY_CAP = 384 * MIB * int(os.environ.get("DP_MEMORY_FACTOR", "1"))
 TURNS = 3
 LOG_BYTES = 4 * MIB
 # Writes lines, and goes on until it is stopped.
