@@ -1,7 +1,8 @@
-// Sums over the processes of this host: through shared memory, by Gloo over loopback, and beside
-// both a copy of the same bytes. No sum is faster than that copy, as each rank reads and writes all
-// of its data. They take turns in one run. Prints one JSON object a line, with the times of rank 0.
-// algbw is bytes over the median time.
+// Sums over the processes of this host: of memory that the group has allocated (heap) and of any
+// other (shm), both through shared memory; by Gloo over loopback; and beside these a copy of the
+// same bytes. No sum is faster than that copy, as each rank reads and writes all of its data. They
+// take turns in one run. Prints one JSON object a line, with the times of rank 0. algbw is bytes
+// over the median time.
 //
 //   shm_all_reduce_bench [ROUNDS [RANKS...]]
 
@@ -37,6 +38,7 @@ constexpr size_t kTurnMax = 200;
 // One way to spend time on `data`, and how long each try took.
 struct Way {
   const char* name;
+  absl::Span<float> data;
   std::function<void(absl::Span<float> data)> run;
   std::vector<double> seconds = {};
 };
@@ -60,10 +62,10 @@ void Print(int ranks, size_t bytes, const std::vector<Way>& ways) {
   std::fflush(stdout);
 }
 
-void TakeTurn(Way& way, absl::Span<float> data, size_t count, bool counts) {
+void TakeTurn(Way& way, size_t count, bool counts) {
   for (size_t i = 0; i < count; ++i) {
     const absl::Time begin = absl::Now();
-    way.run(data);
+    way.run(way.data);
     if (counts) way.seconds.push_back(absl::ToDoubleSeconds(absl::Now() - begin));
   }
 }
@@ -75,17 +77,21 @@ void Measure(Group& shm, Group& gloo, size_t bytes, int rounds) {
       DP_CHECK(group.AllReduce(floats, ReduceOp::kMean)->Wait().ok());
     };
   };
-  std::vector<Way> ways{
-      {"shm", sum(shm)}, {"gloo", sum(gloo)}, {"copy", [&](absl::Span<float> floats) {
-                                                 std::memcpy(copy.data(), floats.data(), bytes);
-                                               }}};
+  const absl::Span<float> heap(reinterpret_cast<float*>(shm.Allocate(bytes).data()), data.size());
+  std::fill(heap.begin(), heap.end(), 1.0f);
+  std::vector<Way> ways{{"heap", heap, sum(shm)},
+                        {"shm", absl::MakeSpan(data), sum(shm)},
+                        {"gloo", absl::MakeSpan(data), sum(gloo)},
+                        {"copy", absl::MakeSpan(data), [&](absl::Span<float> floats) {
+                           std::memcpy(copy.data(), floats.data(), bytes);
+                         }}};
   const size_t count = std::clamp<size_t>(kTurnBytes / bytes, 1, kTurnMax);
   for (int round = 0; round <= rounds; ++round) {
     for (Way& way : ways) {
       // The ranks begin each turn together; the first round warms up.
       float one = 1.0f;
-      DP_CHECK(shm.AllReduce({&one, 1}, ReduceOp::kMean)->Wait().ok());
-      TakeTurn(way, absl::MakeSpan(data), count, round > 0);
+      DP_CHECK(shm.AllReduce(absl::MakeSpan(&one, 1), ReduceOp::kMean)->Wait().ok());
+      TakeTurn(way, count, round > 0);
     }
   }
   if (shm.rank() == 0) Print(shm.size(), bytes, ways);

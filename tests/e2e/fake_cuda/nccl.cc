@@ -243,4 +243,22 @@ ncclResult_t ncclAllGather(const void* from, void* to, size_t bytes, ncclDataTyp
               });
 }
 
+// No trainer calls these.
+ncclResult_t ncclReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t,
+                        cudaStream_t) {
+  return ncclInvalidUsage;
+}
+ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                               cudaStream_t) {
+  return ncclInvalidUsage;
+}
+ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
+  return ncclInvalidUsage;
+}
+ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
+  return ncclInvalidUsage;
+}
+ncclResult_t ncclGroupStart() { return ncclInvalidUsage; }
+ncclResult_t ncclGroupEnd() { return ncclInvalidUsage; }
+
 }  // extern "C"

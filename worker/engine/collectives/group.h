@@ -2,16 +2,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "worker/engine/collectives/collective.h"
 
 namespace dp::engine {
-
-// kMean: the mean over the ranks. The CPU multiplies the sum by 1 / size; NCCL may scale each
-// rank's values before it adds them.
-enum class ReduceOp { kSum, kMin, kMax, kMean };
 
 // The options that all backends share.
 struct GroupOptions {
@@ -53,8 +52,9 @@ class Work {
 // The ranks of one generation, bound together for collectives. Every rank calls the same operations
 // in the same order. The operations run in that order, one at a time, beside the caller; each sees
 // what its predecessor left in the same memory.
-// On CPU backends, sums add each element's values in rank order 0..n-1 (docs/ddp.md, "Ordered
-// sums"). Neither backend nor layout therefore changes a bit. Memory given to an operation belongs
+// On CPU backends, a reduction combines each element's values in an order of ranks that its caller
+// names, a tree by default (docs/ddp.md, "Ordered sums"). Neither backend nor layout therefore
+// changes a bit. Memory given to an operation belongs
 // to it until Wait returns. The group does not touch it afterwards, not even after an error. Calls
 // come from one thread; Abort may come from any. After the first error the group is broken for
 // good: every later operation fails with that error. A rank that is done calls Leave last; the
@@ -72,14 +72,36 @@ class Group {
   // device its calls copy, and return when they have ended. Owned by the group.
   virtual Group& on_host() { return *this; }
 
+  // Memory that is fastest for the data of all-reduces, on a cache line, with zeros. Over shared
+  // memory, peers read and write it where it lies, if all ranks call with memory of their own
+  // groups. It is then the group's: it ends with the group, and after an error of an operation,
+  // peers may still write to it. Call it between operations. The default is the host's memory.
+  virtual absl::Span<uint8_t> Allocate(size_t bytes);
+
   // In place: afterwards every rank has the reduction of all ranks' `data`.
-  virtual std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) = 0;
+  std::unique_ptr<Work> AllReduce(Elements data, Reduction reduction);
+  // Afterwards `root` has the reduction in its `data`. The others' stay as they are.
+  std::unique_ptr<Work> Reduce(Elements data, Reduction reduction, int root);
+  // `data` has a part of equal size for each rank, in rank order. Afterwards `part` is the
+  // reduction of all ranks' parts for this rank. It may be that part of `data`, and overlaps no
+  // other.
+  std::unique_ptr<Work> ReduceScatter(ConstElements data, Elements part, Reduction reduction);
   // In place: afterwards every rank has root's bytes.
-  virtual std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) = 0;
-  // `gathered` has size() * data.size() bytes, rank r's at r * data.size(). It does not overlap
-  // `data`.
-  virtual std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
-                                          absl::Span<uint8_t> gathered) = 0;
+  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root);
+  // `gathered` has size() * data.size() bytes, rank r's at r * data.size(). `data` may be this
+  // rank's place there, and overlaps no other.
+  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data, absl::Span<uint8_t> gathered);
+  // Each rank sends sent[r] to rank r, which has as many bytes in received[this rank]. Pieces may
+  // be empty; memory received into overlaps no other. A gather, a scatter and an all-to-all are
+  // exchanges.
+  std::unique_ptr<Work> Exchange(std::vector<absl::Span<const uint8_t>> sent,
+                                 std::vector<absl::Span<uint8_t>> received);
+  // Ends when all ranks have called it, within `timeout` if given, else within the group's. Over
+  // NCCL only the group's counts.
+  std::unique_ptr<Work> Barrier(std::optional<absl::Duration> timeout = std::nullopt);
+
+  // Runs any of the above, which describe it. Errors: Unimplemented the backend does not have it.
+  virtual std::unique_ptr<Work> Start(Collective call) = 0;
   // This rank's last operation. Ends when every peer has called Leave or is gone, so no peer loses
   // unread data with the connection. If a group ends without Leave, a slower peer may conclude that
   // this rank died. Errors: DeadlineExceeded, Aborted.
@@ -88,6 +110,12 @@ class Group {
   // is stopped. Local: peers learn of it when this group or its process ends. Idempotent; the first
   // reason stays.
   virtual void Abort(const absl::Status& why) = 0;
+
+ private:
+  struct Freed {
+    void operator()(uint8_t* memory) const;
+  };
+  std::vector<std::unique_ptr<uint8_t, Freed>> allocated_;
 };
 
 }  // namespace dp::engine

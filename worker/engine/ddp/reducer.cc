@@ -84,7 +84,7 @@ void Reducer::Launch(int bucket) {
   const Bucket& range = schedule_.plan()[bucket];
   Record(TraceEvent::What::kBucketLaunched, bucket);
   backward_.works.push_back(
-      group_.AllReduce(gradients_.subspan(range.offset, range.size), ReduceOp::kMean));
+      group_.AllReduce(gradients_.subspan(range.offset, range.size), {ReduceOp::kMean, order_}));
 }
 
 absl::Status Reducer::CompleteUnready() {

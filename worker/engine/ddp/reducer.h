@@ -45,6 +45,9 @@ class Reducer {
   Reducer(Group& group, const ParameterLayout& layout, absl::Span<float> gradients,
           const ReducerOptions& options = {}, const Clock& clock = Clock::Steady());
 
+  // The order of sums of all later backwards; a tree at first. All ranks must use the same.
+  void SetOrder(ReduceOrder order) { order_ = order; }
+
   void BeginBackward(Sync sync);
   // The gradient of parameter `index` is complete, and belongs to the reducer until EndBackward.
   // Call it once for each parameter and backward.
@@ -85,6 +88,7 @@ class Reducer {
   const Clock& clock_;
   BucketSchedule schedule_;
   Sync sync_ = Sync::kYes;
+  ReduceOrder order_ = ReduceOrder::kTree;
   std::vector<float> accumulated_;  // sum over the backwards with Sync::kNo; empty if none
   // One backward with Sync::kYes.
   struct Backward {

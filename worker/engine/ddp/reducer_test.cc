@@ -124,14 +124,10 @@ class DeviceGroup : public Group {
 
   int rank() const override { return 0; }
   int size() const override { return 2; }
-  std::unique_ptr<Work> AllReduce(absl::Span<float>, ReduceOp op) override {
+  std::unique_ptr<Work> Start(Collective call) override {
     operations.push_back(std::make_shared<Operation>());
-    operations.back()->op = op;
+    operations.back()->op = call.shape.op;
     return std::make_unique<DeviceWork>(operations.back());
-  }
-  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t>, int) override { return nullptr; }
-  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t>, absl::Span<uint8_t>) override {
-    return nullptr;
   }
   std::unique_ptr<Work> Leave() override { return nullptr; }
   void Abort(const absl::Status&) override {}

@@ -1,5 +1,6 @@
 #include "worker/engine/collectives/gloo/gloo_group.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -14,8 +15,8 @@
 #include "base/status.h"
 #include "worker/engine/collectives/await_connected.h"
 #include "worker/engine/collectives/failure.h"
-#include "worker/engine/collectives/gloo/gloo_all_reduce.h"
 #include "worker/engine/collectives/gloo/gloo_mesh.h"
+#include "worker/engine/collectives/gloo/gloo_reduce.h"
 #include "worker/engine/collectives/gloo/gloo_transfers.h"
 #include "worker/engine/collectives/operation_queue.h"
 
@@ -47,49 +48,17 @@ class GlooGroup : public Group {
   int rank() const override { return mesh_.rank(); }
   int size() const override { return mesh_.size(); }
 
-  std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) override {
-    return Push(Kind::kAllReduce, static_cast<uint64_t>(op), data.size() * sizeof(float),
-                [this, data, op](GlooTransfers& transfers, uint64_t slot, const Ready& ready) {
-                  return OrderedAllReduce(mesh_, transfers, slot, data, op, scratch_, ready);
-                });
-  }
-
-  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) override {
-    DP_CHECK(root >= 0 && root < size());
-    return Push(Kind::kBroadcast, static_cast<uint64_t>(root), data.size(),
-                [this, data, root](GlooTransfers& transfers, uint64_t slot, const Ready& ready) {
-                  std::vector<int> peers{root};
-                  if (rank() == root) peers = Peers();
-                  for (int peer : peers) transfers.AddLane(peer, data.data(), data.size());
-                  if (!ready()) return false;
-                  for (int lane = 0; lane < static_cast<int>(peers.size()); ++lane)
-                    if (!(rank() == root ? transfers.Send(lane, slot, 0, data.size())
-                                         : transfers.Receive(lane, slot, 0, data.size())))
-                      return false;
-                  return transfers.WaitAll();
-                });
-  }
-
-  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
-                                  absl::Span<uint8_t> gathered) override {
-    DP_CHECK(gathered.size() == data.size() * static_cast<size_t>(size()));
-    return Push(
-        Kind::kAllGather, 0, data.size(),
-        [this, data, gathered](GlooTransfers& transfers, uint64_t slot, const Ready& ready) {
-          const size_t bytes = data.size();
-          std::memcpy(gathered.data() + rank() * bytes, data.data(), bytes);
-          const std::vector<int> peers = Peers();
-          for (int peer : peers) {
-            transfers.AddLane(peer, gathered.data() + peer * bytes, bytes);
-            transfers.AddLane(peer, gathered.data() + rank() * bytes, bytes);
-          }
-          if (!ready()) return false;
-          for (int i = 0; i < static_cast<int>(peers.size()); ++i)
-            if (!transfers.Receive(2 * i, slot, 0, bytes) ||
-                !transfers.Send(2 * i + 1, slot, 0, bytes))
-              return false;
-          return transfers.WaitAll();
-        });
+  std::unique_ptr<Work> Start(Collective call) override {
+    const uint64_t number = ++operations_;
+    const std::string name = absl::StrCat(NameOf(call.shape.kind), " ", number);
+    const auto timeout = call.timeout;
+    const auto run = [this, name, number, call = std::move(call)]() -> absl::Status {
+      GlooTransfers transfers(mesh_, [this] { return Stopped(); });
+      const bool done = Run(call, transfers, number, [&] { return Begin(&transfers); });
+      End();
+      return done ? absl::OkStatus() : Failure(name, transfers);
+    };
+    return queue_.Push(name, run, timeout);
   }
 
   std::unique_ptr<Work> Leave() override {
@@ -115,34 +84,93 @@ class GlooGroup : public Group {
     return peers;
   }
 
-  enum class Kind : uint64_t { kAllReduce, kBroadcast, kAllGather };
-  static absl::string_view NameOf(Kind kind) {
-    if (kind == Kind::kAllReduce) return "all_reduce";
-    return kind == Kind::kBroadcast ? "broadcast" : "all_gather";
-  }
-
   // Ranks whose calls disagree get different slots. No rank then receives bytes that were meant for
   // another call, and the deadline names the ranks.
-  static uint64_t SlotOf(uint64_t number, Kind kind, uint64_t argument, uint64_t bytes) {
-    uint64_t mix = bytes;
-    mix = NextRandom(mix) ^ argument;
-    mix = NextRandom(mix) ^ static_cast<uint64_t>(kind);
+  static uint64_t SlotOf(uint64_t number, const CallShape& shape) {
+    uint64_t mix = shape.count;
+    mix = NextRandom(mix) ^ static_cast<uint64_t>(shape.root);
+    mix = NextRandom(mix) ^ static_cast<uint64_t>(shape.type);
+    mix = NextRandom(mix) ^
+          (static_cast<uint64_t>(shape.op) << 8 | static_cast<uint64_t>(shape.order));
+    mix = NextRandom(mix) ^ static_cast<uint64_t>(shape.kind);
     constexpr uint64_t kNumbers = uint64_t{1} << 20;
     return ((number % kNumbers) << 43) | ((NextRandom(mix) >> 22) << 1);  // bit 0: the phase
   }
 
-  template <typename Transfer>
-  std::unique_ptr<Work> Push(Kind kind, uint64_t argument, size_t bytes, Transfer transfer) {
-    const uint64_t number = ++operations_;
-    const uint64_t slot = SlotOf(number, kind, argument, bytes);
-    const std::string name = absl::StrCat(NameOf(kind), " ", number);
-    return queue_.Push(name, [this, name, slot, bytes, transfer]() -> absl::Status {
-      if (bytes == 0) return absl::OkStatus();
-      GlooTransfers transfers(mesh_, [this] { return Stopped(); });
-      const bool done = transfer(transfers, slot, [&] { return Begin(&transfers); });
-      End();
-      return done ? absl::OkStatus() : Failure(name, transfers);
-    });
+  bool Run(const Collective& call, GlooTransfers& transfers, uint64_t number, const Ready& ready) {
+    const CallShape::Kind kind = call.shape.kind;
+    if (kind == CallShape::Kind::kBroadcast || kind == CallShape::Kind::kAllGather ||
+        kind == CallShape::Kind::kExchange || kind == CallShape::Kind::kBarrier)
+      return Move(PiecesOf(call), call.shape, transfers, number, ready);
+    return call.input.empty() ||
+           GlooReduce(mesh_, transfers, SlotOf(number, call.shape), call, scratch_, ready);
+  }
+
+  // The bytes that this rank sends to each rank, and receives from each.
+  struct Pieces {
+    std::vector<absl::Span<const uint8_t>> sent;
+    std::vector<absl::Span<uint8_t>> received;
+  };
+
+  Pieces PiecesOf(const Collective& call) {
+    if (call.shape.kind == CallShape::Kind::kExchange) return {call.sent, call.received};
+    Pieces pieces{std::vector<absl::Span<const uint8_t>>(size()),
+                  std::vector<absl::Span<uint8_t>>(size())};
+    if (call.shape.kind == CallShape::Kind::kBarrier) {
+      // A byte from each rank to each, which nobody reads.
+      scratch_.resize(std::max(scratch_.size(), 2 * static_cast<size_t>(size())));
+      for (int peer : Peers()) {
+        pieces.sent[peer] = {scratch_.data() + 2 * peer, 1};
+        pieces.received[peer] = {scratch_.data() + 2 * peer + 1, 1};
+      }
+    } else if (call.shape.kind == CallShape::Kind::kAllGather) {
+      const size_t bytes = call.input.size();
+      for (int r = 0; r < size(); ++r) {
+        pieces.sent[r] = call.input;
+        pieces.received[r] = call.output.subspan(r * bytes, bytes);
+      }
+    } else if (rank() != call.shape.root) {
+      pieces.received[call.shape.root] = call.output;
+    } else {
+      for (int peer : Peers()) pieces.sent[peer] = call.input;
+    }
+    return pieces;
+  }
+
+  bool Move(const Pieces& pieces, const CallShape& shape, GlooTransfers& transfers, uint64_t number,
+            const Ready& ready) {
+    const absl::Span<const uint8_t> own = pieces.sent[rank()];
+    if (!own.empty() && own.data() != pieces.received[rank()].data())
+      std::memcpy(pieces.received[rank()].data(), own.data(), own.size());
+    struct Transfer {
+      int lane;
+      bool sends;
+      size_t bytes;
+    };
+    std::vector<Transfer> posted;
+    for (int peer : Peers()) {
+      const auto to_peer = pieces.sent[peer];
+      const auto from_peer = pieces.received[peer];
+      if (!from_peer.empty())
+        posted.push_back(
+            {transfers.AddLane(peer, from_peer.data(), from_peer.size()), false, from_peer.size()});
+      // Gloo takes memory to be written even for what it only sends.
+      if (!to_peer.empty())
+        posted.push_back(
+            {transfers.AddLane(peer, const_cast<uint8_t*>(to_peer.data()), to_peer.size()), true,
+             to_peer.size()});
+    }
+    if (posted.empty()) return true;
+    if (!ready()) return false;
+    for (const Transfer& transfer : posted) {
+      CallShape piece = shape;
+      piece.count = transfer.bytes;
+      const uint64_t slot = SlotOf(number, piece);
+      if (!(transfer.sends ? transfers.Send(transfer.lane, slot, 0, transfer.bytes)
+                           : transfers.Receive(transfer.lane, slot, 0, transfer.bytes)))
+        return false;
+    }
+    return transfers.WaitAll();
   }
 
   bool Begin(GlooTransfers* transfers) DP_EXCLUDES(mu_) {
@@ -182,7 +210,7 @@ class GlooGroup : public Group {
 
   const GlooOptions options_;
   uint64_t operations_ = 0;
-  std::vector<float> scratch_;  // the queue thread's; kept, since fresh pages cost more than sums
+  std::vector<uint8_t> scratch_;  // the queue thread's; kept, since fresh pages cost more than sums
   std::atomic<bool> connecting_is_over_ = false;
   Mutex mu_;
   GlooTransfers* transfers_ DP_GUARDED_BY(mu_) = nullptr;  // of the running operation

@@ -38,7 +38,8 @@ Groups OpenGloo(int size, const GroupOptions& options) {
 }
 
 INSTANTIATE_TEST_SUITE_P(GlooGroup, GroupConformance,
-                         ::testing::Combine(::testing::Values(Backend{OpenGloo}),
+                         ::testing::Combine(::testing::Values(Backend{.open = OpenGloo,
+                                                                      .states_differences = false}),
                                             ::testing::Range(1, 5)));
 
 TEST(GlooGroupTest, ConnectNamesTheRanksThatDidNotArrive) {

@@ -1,30 +1,23 @@
 #include "worker/engine/collectives/local/local_group.h"
 
-#include <cstring>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/mutex.h"
+#include "base/status.h"
 #include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/local/rank_part.h"
 #include "worker/engine/collectives/operation_queue.h"
-#include "worker/engine/collectives/ordered_reduce.h"
 
 namespace dp::engine {
 namespace {
 
-// A rank's part in an operation.
-struct Offer {
-  std::string call;  // the call with its arguments: equal on all ranks
-  const uint8_t* input = nullptr;
-  uint8_t* output = nullptr;
-};
-
 // How a rank's wait for the others ended.
 enum class Arrival { kAll, kStopped, kPeerLeft };
 
-// The ranks meet here for one operation after another. A rank arrives with its offer. Once all have
+// The ranks meet here for one operation after another. A rank arrives with its call. Once all have
 // arrived, each works on everybody's memory; once all have finished, all leave. Only arriving can
 // block for long, so only arriving can be stopped. Shared by the ranks; thread-safe.
 class Meeting {
@@ -33,9 +26,9 @@ class Meeting {
 
   // Blocks until all ranks have arrived, this rank is stopped, or a missing rank has left.
   // `missing` gets the ranks that left or, on a stop, all absent ranks.
-  Arrival Arrive(int rank, Offer offer, std::vector<int>* missing) DP_EXCLUDES(mu_) {
+  Arrival Arrive(int rank, const Collective& call, std::vector<int>* missing) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    ranks_[rank].offer = std::move(offer);
+    ranks_[rank].call = &call;
     ranks_[rank].here = true;
     if (++here_ == size()) {
       working_ = size();
@@ -75,12 +68,12 @@ class Meeting {
     changed_.NotifyAll();
   }
 
-  // No offer changes between Arrive and Finish.
-  const Offer& offer(int rank) const DP_NO_THREAD_SAFETY_ANALYSIS { return ranks_[rank].offer; }
+  // No call changes between Arrive and Finish.
+  const Collective& call(int rank) const DP_NO_THREAD_SAFETY_ANALYSIS { return *ranks_[rank].call; }
 
  private:
   struct Rank {
-    Offer offer;
+    const Collective* call = nullptr;
     bool here = false;
     bool stopped = false;
     bool left = false;
@@ -133,31 +126,26 @@ class LocalGroup : public Group {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) override {
-    auto* bytes = reinterpret_cast<uint8_t*>(data.data());
-    return Push(absl::StrCat("all_reduce of ", data.size(), " floats, op ", static_cast<int>(op)),
-                "all_reduce", bytes, bytes,
-                [this, count = data.size(), op] { ReduceMySlice(count, op); });
-  }
-
-  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) override {
-    DP_CHECK(root >= 0 && root < size_);
-    return Push(absl::StrCat("broadcast of ", data.size(), " bytes from rank ", root), "broadcast",
-                data.data(), data.data(), [this, bytes = data.size(), root] {
-                  if (rank_ != root)
-                    Copy(meeting_->offer(rank_).output, meeting_->offer(root).input, bytes);
-                });
-  }
-
-  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
-                                  absl::Span<uint8_t> gathered) override {
-    DP_CHECK(gathered.size() == data.size() * static_cast<size_t>(size_));
-    return Push(absl::StrCat("all_gather of ", data.size(), " bytes"), "all_gather", data.data(),
-                gathered.data(), [this, bytes = data.size()] {
-                  for (int r = 0; r < size_; ++r)
-                    Copy(meeting_->offer(rank_).output + r * bytes, meeting_->offer(r).input,
-                         bytes);
-                });
+  std::unique_ptr<Work> Start(Collective call) override {
+    std::string name = absl::StrCat(NameOf(call.shape.kind), " ", ++operations_);
+    const auto timeout = call.timeout;
+    const auto run = [this, name, call = std::move(call)]() -> absl::Status {
+      std::vector<int> missing;
+      switch (meeting_->Arrive(rank_, call, &missing)) {
+        case Arrival::kStopped:
+          return queue_.StopError(name, missing);
+        case Arrival::kPeerLeft:
+          return WentAway(name, missing);
+        case Arrival::kAll:
+          break;
+      }
+      absl::Status status = CheckCallsAgree();
+      if (status.ok()) RunPartOf(rank_, Calls());
+      meeting_->Finish();
+      if (status.ok()) return status;
+      return absl::InvalidArgumentError(absl::StrCat(name, ": ", status.message()));
+    };
+    return queue_.Push(name, run, timeout);
   }
 
   // Waits for nobody: a rank that has finished an operation needs nothing more from its peers.
@@ -168,56 +156,20 @@ class LocalGroup : public Group {
   void Abort(const absl::Status& why) override { queue_.Abort(why); }
 
  private:
-  static void Copy(uint8_t* to, const uint8_t* from, size_t bytes) {
-    if (bytes > 0) std::memcpy(to, from, bytes);
+  std::vector<const Collective*> Calls() const {
+    std::vector<const Collective*> calls;
+    for (int r = 0; r < size_; ++r) calls.push_back(&meeting_->call(r));
+    return calls;
   }
 
-  template <typename WorkTogether>
-  std::unique_ptr<Work> Push(std::string call, absl::string_view kind, const uint8_t* input,
-                             uint8_t* output, WorkTogether work) {
-    std::string name = absl::StrCat(kind, " ", ++operations_);
-    Offer offer{std::move(call), input, output};
-    return queue_.Push(name, [this, name, offer, work] {
-      std::vector<int> missing;
-      switch (meeting_->Arrive(rank_, offer, &missing)) {
-        case Arrival::kStopped:
-          return queue_.StopError(name, missing);
-        case Arrival::kPeerLeft:
-          return WentAway(name, missing);
-        case Arrival::kAll:
-          break;
-      }
-      absl::Status status = CheckCallsAgree(name);
-      if (status.ok()) work();
-      meeting_->Finish();
-      return status;
-    });
-  }
-
-  absl::Status CheckCallsAgree(const std::string& name) const {
-    for (int r = 1; r < size_; ++r)
-      if (meeting_->offer(r).call != meeting_->offer(0).call)
-        return absl::InvalidArgumentError(absl::StrCat(name, ": rank 0 calls ",
-                                                       meeting_->offer(0).call, ", rank ", r,
-                                                       " calls ", meeting_->offer(r).call));
-    return absl::OkStatus();
-  }
-
-  // Slices do not overlap, so the ranks write into each other's memory concurrently. A lone rank's
-  // data is its reduction already, and may lie in the memory of a device.
-  void ReduceMySlice(size_t count, ReduceOp op) {
-    if (size_ == 1) return;
-    const Slice slice = SliceOf(count, rank_, size_);
-    if (slice.count == 0) return;
-    std::vector<const float*> inputs;
-    for (int r = 0; r < size_; ++r)
-      inputs.push_back(reinterpret_cast<const float*>(meeting_->offer(r).input) + slice.begin);
-    float* out = reinterpret_cast<float*>(meeting_->offer(rank_).output) + slice.begin;
-    ReduceInOrder(inputs, slice.count, op, out);
-    for (int r = 0; r < size_; ++r)
-      if (r != rank_)
-        std::memcpy(reinterpret_cast<float*>(meeting_->offer(r).output) + slice.begin, out,
-                    slice.count * sizeof(float));
+  absl::Status CheckCallsAgree() const {
+    std::vector<CallShape> shapes;
+    for (const Collective* call : Calls()) shapes.push_back(call->shape);
+    DP_RETURN_IF_ERROR(CheckShapesAgree(shapes));
+    if (shapes[0].kind != CallShape::Kind::kExchange) return absl::OkStatus();
+    std::vector<PieceSizes> pieces;
+    for (const Collective* call : Calls()) pieces.push_back(PieceSizesOf(*call));
+    return CheckPiecesAgree(pieces);
   }
 
   const std::shared_ptr<Meeting> meeting_;

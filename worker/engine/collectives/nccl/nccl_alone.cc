@@ -2,15 +2,14 @@
 
 #include <utility>
 
-#include "base/check.h"
 #include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/collectives/nccl/ended_work.h"
 
 namespace dp::engine {
 namespace {
 
-// A local group of one touches memory only in AllGather, which copies between any two memories
-// here.
+// A local group of one touches memory only where output and input differ. Here that is a copy
+// between any two memories.
 class NcclAlone : public Group {
  public:
   NcclAlone(NcclApi& api, const NcclOptions& options)
@@ -20,19 +19,15 @@ class NcclAlone : public Group {
 
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) override {
-    return local_->AllReduce(data, op);
-  }
-  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) override {
-    return local_->Broadcast(data, root);
-  }
-  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
-                                  absl::Span<uint8_t> gathered) override {
-    DP_CHECK(gathered.size() == data.size());
-    const absl::Status before = local_->AllReduce({}, ReduceOp::kSum)->Wait();  // fails if aborted
+  std::unique_ptr<Work> Start(Collective call) override {
+    const bool exchanges = call.shape.kind == CallShape::Kind::kExchange;
+    const absl::Span<const uint8_t> from = exchanges ? call.sent[0] : call.input;
+    const absl::Span<uint8_t> to = exchanges ? call.received[0] : call.output;
+    if (from.data() == to.data()) return local_->Start(std::move(call));
+    const absl::Status before = local_->Broadcast({}, 0)->Wait();  // fails if aborted
     if (!before.ok()) return std::make_unique<EndedWork>(before);
     return std::make_unique<EndedWork>(
-        api_.Copy(data.data(), data.size(), gathered.data(), compute_stream_));
+        api_.Copy(from.data(), from.size(), to.data(), compute_stream_));
   }
   std::unique_ptr<Work> Leave() override { return local_->Leave(); }
   void Abort(const absl::Status& why) override { local_->Abort(why); }

@@ -59,13 +59,8 @@ class NcclApi {
   // Ends the communicator with all its operations, in whatever state, and frees it.
   virtual void Abort(Communicator communicator) = 0;
 
-  // In place, on `stream`.
-  virtual absl::Status AllReduce(Communicator communicator, float* data, size_t count, ReduceOp op,
-                                 Stream stream) = 0;
-  virtual absl::Status Broadcast(Communicator communicator, uint8_t* data, size_t bytes, int root,
-                                 Stream stream) = 0;
-  virtual absl::Status AllGather(Communicator communicator, const uint8_t* data, size_t bytes,
-                                 uint8_t* gathered, Stream stream) = 0;
+  // Gives the collective to `stream`. It is no barrier, and its memory is the device's.
+  virtual absl::Status Give(Communicator communicator, const Collective& call, Stream stream) = 0;
 
   // A stream whose kernels precede those of other streams where blocks compete for room.
   virtual absl::StatusOr<Stream> MakeStream() = 0;

@@ -101,19 +101,67 @@ TEST_F(NcclCallsTest, AnErrorOfTheSystemBeforeThePeersIsThisHosts) {
   EXPECT_TRUE(absl::IsUnavailable(api_->Join({&id_, 1}, 0, 2, {}).status()));
 }
 
-TEST_F(NcclCallsTest, OperationsAreInPlaceOnTheirStream) {
-  auto* const data = static_cast<float*>(At(0x1000));
-  EXPECT_TRUE(api_->AllReduce(communicator_, data, 7, ReduceOp::kMean, stream_).ok());
-  EXPECT_EQ(ToNccl(), absl::StrCat("all_reduce 0x1000 0x1000 count=7 type=", ncclFloat32,
-                                   " op=", ncclAvg, " 0xc0 0x50\n"));
-  auto* const bytes = static_cast<uint8_t*>(At(0x2000));
-  EXPECT_TRUE(api_->Broadcast(communicator_, bytes, 9, /*root=*/1, stream_).ok());
-  EXPECT_EQ(ToNccl(), absl::StrCat("broadcast 0x2000 0x2000 count=9 type=", ncclUint8,
-                                   " root=1 0xc0 0x50\n"));
-  auto* const gathered = static_cast<uint8_t*>(At(0x3000));
-  EXPECT_TRUE(api_->AllGather(communicator_, bytes, 9, gathered, stream_).ok());
-  EXPECT_EQ(ToNccl(),
-            absl::StrCat("all_gather 0x2000 0x3000 count=9 type=", ncclUint8, " 0xc0 0x50\n"));
+// Each operation as the library gets it. The memory is only named, never touched.
+TEST_F(NcclCallsTest, OperationsGetTheirMemoryTypeAndStream) {
+  using Kind = CallShape::Kind;
+  const absl::Span<uint8_t> at_1000(static_cast<uint8_t*>(At(0x1000)), 28);
+  const absl::Span<uint8_t> at_2000(static_cast<uint8_t*>(At(0x2000)), 14);
+  const auto give = [&](CallShape shape, absl::Span<uint8_t> input, absl::Span<uint8_t> output) {
+    EXPECT_TRUE(
+        api_->Give(communicator_, {.shape = shape, .input = input, .output = output}, stream_)
+            .ok());
+    return ToNccl();
+  };
+  EXPECT_EQ(
+      give(
+          {.kind = Kind::kAllReduce, .type = DataType::kFloat32, .op = ReduceOp::kMean, .count = 7},
+          at_1000, at_1000),
+      absl::StrCat("all_reduce 0x1000 0x1000 count=7 type=", ncclFloat32, " op=", ncclAvg,
+                   " 0xc0 0x50\n"));
+  EXPECT_EQ(give({.kind = Kind::kReduce,
+                  .type = DataType::kBfloat16,
+                  .op = ReduceOp::kProduct,
+                  .root = 2,
+                  .count = 14},
+                 at_1000, at_1000),
+            absl::StrCat("reduce 0x1000 0x1000 count=14 type=", ncclBfloat16, " op=", ncclProd,
+                         " root=2 0xc0 0x50\n"));
+  EXPECT_EQ(give({.kind = Kind::kReduceScatter,
+                  .type = DataType::kFloat16,
+                  .op = ReduceOp::kMax,
+                  .count = 14},
+                 at_1000, at_2000),
+            absl::StrCat("reduce_scatter 0x1000 0x2000 count=7 type=", ncclFloat16, " op=", ncclMax,
+                         " 0xc0 0x50\n"));
+  EXPECT_EQ(
+      give({.kind = Kind::kBroadcast, .root = 1, .count = 14}, at_2000, at_2000),
+      absl::StrCat("broadcast 0x2000 0x2000 count=14 type=", ncclUint8, " root=1 0xc0 0x50\n"));
+  EXPECT_EQ(give({.kind = Kind::kAllGather, .count = 14}, at_2000, at_1000),
+            absl::StrCat("all_gather 0x2000 0x1000 count=14 type=", ncclUint8, " 0xc0 0x50\n"));
+}
+
+TEST_F(NcclCallsTest, EveryTypeHasItsName) {
+  const std::pair<DataType, ncclDataType_t> types[] = {
+      {DataType::kFloat32, ncclFloat32}, {DataType::kFloat64, ncclFloat64},
+      {DataType::kFloat16, ncclFloat16}, {DataType::kBfloat16, ncclBfloat16},
+      {DataType::kInt32, ncclInt32},     {DataType::kInt64, ncclInt64},
+      {DataType::kUint8, ncclUint8}};
+  for (const auto& [ours, theirs] : types) {
+    const CallShape shape{.kind = CallShape::Kind::kAllReduce, .type = ours, .count = 1};
+    EXPECT_TRUE(api_->Give(communicator_, {.shape = shape}, stream_).ok());
+    EXPECT_THAT(ToNccl(), HasSubstr(absl::StrCat(" type=", theirs, " "))) << NameOf(ours);
+  }
+}
+
+TEST_F(NcclCallsTest, AnExchangeIsOneGroupOfItsPieces) {
+  const absl::Span<uint8_t> bytes(static_cast<uint8_t*>(At(0x1000)), 5);
+  const absl::Span<uint8_t> room(static_cast<uint8_t*>(At(0x2000)), 3);
+  const Collective exchange{
+      .shape = {.kind = CallShape::Kind::kExchange}, .sent = {{}, bytes}, .received = {room, {}}};
+  EXPECT_TRUE(api_->Give(communicator_, exchange, stream_).ok());
+  EXPECT_EQ(ToNccl(), absl::StrCat("group\nreceive 0x2000 count=3 type=", ncclUint8,
+                                   " from=0 0xc0 0x50\nsend 0x1000 count=5 type=", ncclUint8,
+                                   " to=1 0xc0 0x50\nend\n"));
 }
 
 TEST_F(NcclCallsTest, ItsStreamGoesFirstAndWaitsForNoDefaultOne) {

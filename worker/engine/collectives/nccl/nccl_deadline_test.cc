@@ -32,7 +32,7 @@ class NcclDeadlineTest : public ::testing::Test {
     operation->called = clock_.Now();
     operation->means.computed = RecordNcclEvent(nccl_, compute_);
     operation->means.enqueue = [this](NcclApi::Communicator communicator) {
-      return nccl_.AllReduce(communicator, data_.data(), data_.size(), ReduceOp::kSum, stream_);
+      return nccl_.Give(communicator, SumOf(absl::MakeSpan(data_)), stream_);
     };
     operations_.Push(operation);
     return operation;

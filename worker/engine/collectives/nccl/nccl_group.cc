@@ -81,6 +81,7 @@ class NcclGroup : public Group {
     operations_->Abort(absl::AbortedError("its group was closed"));
     driver_.join();
     on_host_.reset();
+    if (!barrier_.empty()) api_.Free(barrier_.data());
     api_.FreeStream(stream_);
   }
 
@@ -90,31 +91,24 @@ class NcclGroup : public Group {
 
   // Must precede all other calls.
   absl::Status OpenOnHost() {
+    DP_ASSIGN_OR_RETURN(uint8_t* const barrier, api_.Allocate(1));
+    barrier_ = {barrier, 1};
     DP_ASSIGN_OR_RETURN(on_host_,
                         MakeNcclOnHost(api_, *this, options_.compute_stream, staging_bytes()));
     return absl::OkStatus();
   }
 
-  std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) override {
-    return Push("all_reduce", data.size(), [this, data, op](NcclApi::Communicator communicator) {
-      return api_.AllReduce(communicator, data.data(), data.size(), op, stream_);
+  // A deadline of its own is only for groups of the host: on a device, each counts from when the
+  // device has reached the operation.
+  std::unique_ptr<Work> Start(Collective call) override {
+    const absl::string_view name = NameOf(call.shape.kind);
+    if (call.shape.kind == CallShape::Kind::kBarrier) call = SumOf(barrier_);
+    size_t bytes = call.input.size();
+    for (size_t r = 0; r < call.sent.size(); ++r)
+      bytes += call.sent[r].size() + call.received[r].size();
+    return Push(name, bytes, [this, call = std::move(call)](NcclApi::Communicator communicator) {
+      return api_.Give(communicator, call, stream_);
     });
-  }
-
-  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) override {
-    DP_CHECK(root >= 0 && root < size_);
-    return Push("broadcast", data.size(), [this, data, root](NcclApi::Communicator communicator) {
-      return api_.Broadcast(communicator, data.data(), data.size(), root, stream_);
-    });
-  }
-
-  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
-                                  absl::Span<uint8_t> gathered) override {
-    DP_CHECK(gathered.size() == data.size() * static_cast<size_t>(size_));
-    return Push(
-        "all_gather", data.size(), [this, data, gathered](NcclApi::Communicator communicator) {
-          return api_.AllGather(communicator, data.data(), data.size(), gathered.data(), stream_);
-        });
   }
 
   // Finalizes the communicator, which all ranks do together. Peers may still be in the last
@@ -129,6 +123,12 @@ class NcclGroup : public Group {
   void Abort(const absl::Status& why) override { operations_->Abort(why); }
 
  private:
+  static Collective SumOf(absl::Span<uint8_t> bytes) {
+    return {.shape = {.kind = CallShape::Kind::kAllReduce, .count = bytes.size()},
+            .input = bytes,
+            .output = bytes};
+  }
+
   // The largest worlds need more, so that a gather has room for a piece of each rank.
   int64_t staging_bytes() const {
     return std::max<int64_t>(options_.staging_bytes, int64_t{size_ + 1} * sizeof(float));
@@ -195,7 +195,8 @@ class NcclGroup : public Group {
   const NcclApi::Stream stream_;
   const std::shared_ptr<NcclOperations> operations_;
   std::unique_ptr<Group> on_host_;
-  int64_t pushed_ = 0;  // used by the caller's thread
+  absl::Span<uint8_t> barrier_;  // on the device; its sum makes the ranks meet
+  int64_t pushed_ = 0;           // used by the caller's thread
   const SuspicionTimes times_;
   RollCall roll_call_;
   std::optional<RasOpinion> ras_;

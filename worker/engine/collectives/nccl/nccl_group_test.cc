@@ -55,8 +55,11 @@ class NcclGroupTest : public ::testing::Test {
 };
 
 INSTANTIATE_TEST_SUITE_P(NcclGroup, GroupConformance,
-                         ::testing::Combine(::testing::Values(Backend{OpenFakeNccl, true,
-                                                                      "; remote process exited"}),
+                         ::testing::Combine(::testing::Values(Backend{
+                                                .open = OpenFakeNccl,
+                                                .has_limits_of_calls = false,
+                                                .states_differences = false,
+                                                .words_of_gone = "; remote process exited"}),
                                             ::testing::Range(1, 5)));
 
 TEST_F(NcclGroupTest, TheUniqueIdOfRankZeroTravelsThroughTheStore) {
@@ -71,7 +74,9 @@ TEST_F(NcclGroupTest, AsManyOperationsWaitAsTheCallerHasSaidAndOneMoreBreaksTheG
   options.operations_max = 5000;
   float value = 0;
   const Groups groups = Open(2, options);
-  const auto reduce = [&] { return groups[0]->AllReduce({&value, 1}, ReduceOp::kSum); };
+  const auto reduce = [&] {
+    return groups[0]->AllReduce(absl::MakeSpan(&value, 1), ReduceOp::kSum);
+  };
   std::vector<std::unique_ptr<Work>> waiting;  // for rank 1, which calls nothing
   for (int i = 0; i < 5000; ++i) waiting.push_back(reduce());
   EXPECT_FALSE(waiting.back()->done());

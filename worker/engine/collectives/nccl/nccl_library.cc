@@ -32,6 +32,12 @@ struct Entries {
   DP_NCCL_ENTRY(ncclAllReduce);
   DP_NCCL_ENTRY(ncclBroadcast);
   DP_NCCL_ENTRY(ncclAllGather);
+  DP_NCCL_ENTRY(ncclReduce);
+  DP_NCCL_ENTRY(ncclReduceScatter);
+  DP_NCCL_ENTRY(ncclSend);
+  DP_NCCL_ENTRY(ncclRecv);
+  DP_NCCL_ENTRY(ncclGroupStart);
+  DP_NCCL_ENTRY(ncclGroupEnd);
   DP_NCCL_ENTRY(ncclGetErrorString);
   DP_NCCL_ENTRY(ncclGetLastError);
   DP_NCCL_ENTRY(cudaSetDevice);
@@ -86,6 +92,12 @@ absl::StatusOr<Entries> FindEntries() {
   DP_NCCL_FIND(nccl, ncclAllReduce);
   DP_NCCL_FIND(nccl, ncclBroadcast);
   DP_NCCL_FIND(nccl, ncclAllGather);
+  DP_NCCL_FIND(nccl, ncclReduce);
+  DP_NCCL_FIND(nccl, ncclReduceScatter);
+  DP_NCCL_FIND(nccl, ncclSend);
+  DP_NCCL_FIND(nccl, ncclRecv);
+  DP_NCCL_FIND(nccl, ncclGroupStart);
+  DP_NCCL_FIND(nccl, ncclGroupEnd);
   DP_NCCL_FIND(nccl, ncclGetErrorString);
   DP_NCCL_FIND(nccl, ncclGetLastError);
   DP_NCCL_FIND(cuda, cudaSetDevice);
@@ -113,6 +125,8 @@ ncclRedOp_t Operator(ReduceOp op) {
       return ncclSum;
     case ReduceOp::kMin:
       return ncclMin;
+    case ReduceOp::kProduct:
+      return ncclProd;
     case ReduceOp::kMax:
       return ncclMax;
     case ReduceOp::kMean:
@@ -120,6 +134,27 @@ ncclRedOp_t Operator(ReduceOp op) {
   }
   DP_CHECK(false);
   return ncclSum;
+}
+
+ncclDataType_t TypeOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return ncclFloat32;
+    case DataType::kFloat64:
+      return ncclFloat64;
+    case DataType::kFloat16:
+      return ncclFloat16;
+    case DataType::kBfloat16:
+      return ncclBfloat16;
+    case DataType::kInt32:
+      return ncclInt32;
+    case DataType::kInt64:
+      return ncclInt64;
+    case DataType::kUint8:
+      return ncclUint8;
+  }
+  DP_CHECK(false);
+  return ncclUint8;
 }
 
 absl::StatusOr<std::vector<ncclUniqueId>> UniqueIds(absl::Span<const std::string> ids) {
@@ -205,22 +240,8 @@ class NcclLibrary : public NcclApi {
   }
   void Abort(Communicator communicator) override { (void)call_.ncclCommAbort(Of(communicator)); }
 
-  absl::Status AllReduce(Communicator communicator, float* data, size_t count, ReduceOp op,
-                         Stream stream) override {
-    return FromNccl(call_.ncclAllReduce(data, data, count, ncclFloat32, Operator(op),
-                                        Of(communicator), static_cast<cudaStream_t>(stream)),
-                    Of(communicator));
-  }
-  absl::Status Broadcast(Communicator communicator, uint8_t* data, size_t bytes, int root,
-                         Stream stream) override {
-    return FromNccl(call_.ncclBroadcast(data, data, bytes, ncclUint8, root, Of(communicator),
-                                        static_cast<cudaStream_t>(stream)),
-                    Of(communicator));
-  }
-  absl::Status AllGather(Communicator communicator, const uint8_t* data, size_t bytes,
-                         uint8_t* gathered, Stream stream) override {
-    return FromNccl(call_.ncclAllGather(data, gathered, bytes, ncclUint8, Of(communicator),
-                                        static_cast<cudaStream_t>(stream)),
+  absl::Status Give(Communicator communicator, const Collective& call, Stream stream) override {
+    return FromNccl(Call(call, Of(communicator), static_cast<cudaStream_t>(stream)),
                     Of(communicator));
   }
 
@@ -285,6 +306,52 @@ class NcclLibrary : public NcclApi {
 
  private:
   static ncclComm_t Of(Communicator communicator) { return static_cast<ncclComm_t>(communicator); }
+
+  ncclResult_t Call(const Collective& call, ncclComm_t communicator, cudaStream_t stream) const {
+    const CallShape& shape = call.shape;
+    const ncclDataType_t type = TypeOf(shape.type);
+    const void* const from = call.input.data();
+    void* const to = call.output.data();
+    switch (shape.kind) {
+      case CallShape::Kind::kAllReduce:
+        return call_.ncclAllReduce(from, to, shape.count, type, Operator(shape.op), communicator,
+                                   stream);
+      case CallShape::Kind::kReduce:
+        return call_.ncclReduce(from, to, shape.count, type, Operator(shape.op), shape.root,
+                                communicator, stream);
+      case CallShape::Kind::kReduceScatter:
+        return call_.ncclReduceScatter(from, to, call.output.size() / SizeOf(shape.type), type,
+                                       Operator(shape.op), communicator, stream);
+      case CallShape::Kind::kBroadcast:
+        return call_.ncclBroadcast(from, to, shape.count, type, shape.root, communicator, stream);
+      case CallShape::Kind::kAllGather:
+        return call_.ncclAllGather(from, to, shape.count, type, communicator, stream);
+      case CallShape::Kind::kExchange:
+        return ExchangePieces(call, communicator, stream);
+      case CallShape::Kind::kBarrier:
+        break;
+    }
+    DP_CHECK(false);
+    return ncclInvalidArgument;
+  }
+
+  // NCCL runs what is between start and end at the same time. The end also reports the errors of
+  // the calls between.
+  ncclResult_t ExchangePieces(const Collective& call, ncclComm_t communicator,
+                              cudaStream_t stream) const {
+    if (const ncclResult_t started = call_.ncclGroupStart(); started != ncclSuccess) return started;
+    for (size_t peer = 0; peer < call.sent.size(); ++peer) {
+      const auto& sent = call.sent[peer];
+      const auto& received = call.received[peer];
+      const int rank = static_cast<int>(peer);
+      if (!sent.empty())
+        (void)call_.ncclSend(sent.data(), sent.size(), ncclUint8, rank, communicator, stream);
+      if (!received.empty())
+        (void)call_.ncclRecv(received.data(), received.size(), ncclUint8, rank, communicator,
+                             stream);
+    }
+    return call_.ncclGroupEnd();
+  }
 
   // ncclInProgress is no error: the communicator is non-blocking.
   absl::Status FromNccl(ncclResult_t result, ncclComm_t communicator) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "worker/engine/collectives/nccl/ended_work.h"
@@ -23,26 +24,38 @@ class NcclOnHost final : public Group {
   int rank() const override { return on_device_.rank(); }
   int size() const override { return on_device_.size(); }
 
-  std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) override {
-    return Ended(ForEachPiece(Bytes(data), staging_bytes_, [&](absl::Span<uint8_t> piece) {
-      return InPlace(piece, [&](absl::Span<uint8_t> staged) {
-        return on_device_.AllReduce(Floats(staged), op);
-      });
-    }));
+  std::unique_ptr<Work> Start(Collective call) override {
+    return std::make_unique<EndedWork>(Run(call));
   }
 
-  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) override {
-    return Ended(ForEachPiece(data, staging_bytes_, [&](absl::Span<uint8_t> piece) {
-      return InPlace(
-          piece, [&](absl::Span<uint8_t> staged) { return on_device_.Broadcast(staged, root); });
-    }));
+  std::unique_ptr<Work> Leave() override { return on_device_.Leave(); }
+  void Abort(const absl::Status& why) override { on_device_.Abort(why); }
+
+ private:
+  absl::Status Run(const Collective& call) {
+    switch (call.shape.kind) {
+      case CallShape::Kind::kAllReduce:
+        return ForEachPiece(call.output, staging_bytes_, [&](absl::Span<uint8_t> piece) {
+          return InPlace(piece, [&](absl::Span<uint8_t> staged) {
+            return on_device_.AllReduce({call.shape.type, staged}, ReductionOf(call.shape));
+          });
+        });
+      case CallShape::Kind::kBroadcast:
+        return ForEachPiece(call.output, staging_bytes_, [&](absl::Span<uint8_t> piece) {
+          return InPlace(piece, [&](absl::Span<uint8_t> staged) {
+            return on_device_.Broadcast(staged, call.shape.root);
+          });
+        });
+      case CallShape::Kind::kAllGather:
+        return GatherAll(call.input, call.output);
+      default:
+        return absl::UnimplementedError(absl::StrCat("over NCCL there is no ", TextOf(call.shape)));
+    }
   }
 
   // In the buffer, this rank's piece precedes the gathered pieces of all.
-  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
-                                  absl::Span<uint8_t> gathered) override {
+  absl::Status GatherAll(absl::Span<const uint8_t> data, absl::Span<uint8_t> gathered) {
     const auto ranks = static_cast<size_t>(size());
-    DP_CHECK(gathered.size() == data.size() * ranks);
     size_t begin = 0;
     const auto gather = [&](absl::Span<const uint8_t> piece) -> absl::Status {
       const absl::Span<uint8_t> mine(staging_, piece.size());
@@ -58,21 +71,7 @@ class NcclOnHost final : public Group {
       begin += piece.size();
       return absl::OkStatus();
     };
-    return Ended(ForEachPiece(data, staging_bytes_ / (ranks + 1), gather));
-  }
-
-  std::unique_ptr<Work> Leave() override { return on_device_.Leave(); }
-  void Abort(const absl::Status& why) override { on_device_.Abort(why); }
-
- private:
-  static absl::Span<uint8_t> Bytes(absl::Span<float> values) {
-    return {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float)};
-  }
-  static absl::Span<float> Floats(absl::Span<uint8_t> bytes) {
-    return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
-  }
-  static std::unique_ptr<Work> Ended(absl::Status status) {
-    return std::make_unique<EndedWork>(std::move(status));
+    return ForEachPiece(data, staging_bytes_ / (ranks + 1), gather);
   }
 
   // Pieces of `piece_bytes`; the last may be shorter. Empty data is one piece, so that the peers

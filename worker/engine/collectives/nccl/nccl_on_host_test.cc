@@ -62,7 +62,7 @@ TEST_F(NcclOnHostTest, ReductionsOfAnyLengthAreThoseOfTheWhole) {
     OnHosts([&](Group& group) {
       std::vector<float> data = AwkwardValues(group.rank(), count);
       ASSERT_EQ(group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum)->Wait(), absl::OkStatus());
-      EXPECT_EQ(data, SumInRankOrder(kRanks, count));
+      EXPECT_EQ(data, OrderedSum(kRanks, count));
     });
   }
 }
@@ -99,7 +99,7 @@ TEST_F(NcclOnHostTest, OperationsOfBothMemoriesKeepOneOrder) {
     auto* const value = reinterpret_cast<float*>(on_device);
     *value = 1.0f;
     std::vector<float> host = {2.0f};
-    auto before = group.AllReduce({value, 1}, ReduceOp::kSum);
+    auto before = group.AllReduce(absl::MakeSpan(value, 1), ReduceOp::kSum);
     ASSERT_EQ(group.on_host().AllReduce(absl::MakeSpan(host), ReduceOp::kSum)->Wait(),
               absl::OkStatus());
     EXPECT_TRUE(before->done());

@@ -119,7 +119,7 @@ class SimulatedRank {
     operation->called = clock_.Now();
     operation->means.computed = RecordNcclEvent(nccl_, nullptr);
     operation->means.enqueue = [this](NcclApi::Communicator communicator) {
-      return nccl_.AllReduce(communicator, data_.data(), data_.size(), ReduceOp::kSum, stream_);
+      return nccl_.Give(communicator, SumOf(absl::MakeSpan(data_)), stream_);
     };
     operations_.Push(operation);
     open_.push_back(operation);

@@ -4,8 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "worker/engine/collectives/shm/shm_group.h"
-
 namespace dp::engine {
 namespace {
 

@@ -27,9 +27,12 @@ size_t HeadBytes(int size) {
   return (records + kPage - 1) / kPage * kPage;
 }
 
-size_t SegmentBytes(int size) {
+// From the beginning of the file to the heaps.
+size_t HeapsBegin(int size) {
   return HeadBytes(size) + static_cast<size_t>(size) * kSlotsPerRank * kSlotBytes;
 }
+
+size_t SegmentBytes(int size) { return HeapsBegin(size) + static_cast<size_t>(size) * kHeapBytes; }
 
 absl::Status MemoryError(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
@@ -91,6 +94,11 @@ uint8_t* SharedSegment::slot(int rank, uint64_t chunk) const {
   DP_CHECK(rank >= 0 && rank < size_);
   const size_t index = static_cast<size_t>(rank) * kSlotsPerRank + chunk % kSlotsPerRank;
   return memory_ + HeadBytes(size_) + index * kSlotBytes;
+}
+
+uint8_t* SharedSegment::heap(int rank) const {
+  DP_CHECK(rank >= 0 && rank < size_);
+  return memory_ + HeapsBegin(size_) + static_cast<size_t>(rank) * kHeapBytes;
 }
 
 }  // namespace dp::engine

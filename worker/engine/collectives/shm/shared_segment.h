@@ -7,24 +7,29 @@
 
 #include "absl/status/statusor.h"
 #include "base/file_descriptor.h"
+#include "worker/engine/collectives/collective.h"
+#include "worker/engine/collectives/shm/shm_group.h"
 
 namespace dp::engine {
 
 // Changes with everything that ranks must agree on to read each other's memory.
-inline constexpr char kSegmentLayout[] = "1";
+inline constexpr char kSegmentLayout[] = "2";
 
 // A chunk is what a rank stages at a time; a slot is the place of one chunk. Four slots let a rank
 // be a chunk ahead of its peers (shm_operations.h).
 inline constexpr size_t kSlotBytes = size_t{1} << 20;
 inline constexpr size_t kSlotsPerRank = 4;
 
-// A collective as one rank calls it. Equal on all ranks, if they agree.
-struct SharedCall {
-  uint64_t kind = 0;
-  uint64_t argument = 0;  // the reduction, or the root
-  uint64_t bytes = 0;
+// Address space for the memory that a rank allocates. Only pages that it touches take memory.
+inline constexpr size_t kHeapBytes = size_t{16} << 30;
 
-  bool operator==(const SharedCall&) const = default;
+// A collective, as a rank tells it to its peers.
+struct SharedCall {
+  CallShape shape;
+  uint64_t heap_place = 0;  // 1 + where its data begins in the rank's heap; 0: elsewhere
+  // An exchange only: the bytes that the rank sends to each rank, and expects from each.
+  uint64_t sent[kSharingRanksMax];
+  uint64_t expected[kSharingRanksMax];
 };
 
 // A rank's part of the segment's head. Only that rank writes it, except `awaits` and `bell`.
@@ -42,9 +47,9 @@ struct alignas(128) RankRecord {
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
 
-// Memory that the ranks of a group share: a record and some slots for each. It is a file without a
-// name, whose size nobody can change; it ends with the last process that maps it. Pages take memory
-// once a rank touches them. Owned by a group.
+// Memory that the ranks of a group share: a record, some slots and a heap for each. It is a file
+// without a name, whose size nobody can change; it ends with the last process that maps it. Pages
+// take memory once a rank touches them. Owned by a group.
 class SharedSegment {
  public:
   SharedSegment() = default;
@@ -60,6 +65,8 @@ class SharedSegment {
 
   RankRecord& record(int rank) const;
   uint8_t* slot(int rank, uint64_t chunk) const;
+  // kHeapBytes, on a page; zeros at first.
+  uint8_t* heap(int rank) const;
 
  private:
   uint8_t* memory_ = nullptr;

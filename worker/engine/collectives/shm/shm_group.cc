@@ -16,26 +16,29 @@
 #include "worker/engine/collectives/shm/rank_ticks.h"
 #include "worker/engine/collectives/shm/rank_watch.h"
 #include "worker/engine/collectives/shm/shm_operations.h"
+#include "worker/engine/collectives/shm/shm_rank.h"
 #include "worker/engine/collectives/shm/spin_policy.h"
 #include "worker/engine/collectives/shm/usable_cores.h"
 
 namespace dp::engine {
 namespace {
 
+constexpr size_t kCacheLine = 64;
+
 // The parts of a group whose ranks have met.
 struct Connected {
-  Connected(SharedMembership membership, int rank, int size)
+  Connected(SharedMembership membership, int rank_in, int size)
       : segment(std::move(membership.segment)),
-        ticks(segment, rank, size, SpinPolicy(UsableCores(), size)),
-        operations(segment, ticks, rank, size),
-        watch(ticks, rank, std::move(membership.life_lines)) {}
+        ticks(segment, rank_in, size, SpinPolicy(UsableCores(), size)),
+        rank(segment, ticks, rank_in, size),
+        watch(ticks, rank_in, std::move(membership.life_lines)) {}
 
   // Leaves before the watch ends this rank's life line. Otherwise it would look dead to its peers.
   ~Connected() { ticks.Leave(); }
 
   SharedSegment segment;
   RankTicks ticks;
-  ShmOperations operations;  // the queue thread's
+  ShmRank rank;  // the queue thread's
   RankWatch watch;
 };
 
@@ -64,25 +67,26 @@ class ShmGroup : public Group {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) override {
-    return Push("all_reduce", [data, op](ShmOperations& operations, const Late& late) {
-      return operations.AllReduce(data, op, late);
-    });
+  // An operation cannot run before the group is connected, and ends before it is not any more.
+  std::unique_ptr<Work> Start(Collective call) override {
+    const std::string name = absl::StrCat(NameOf(call.shape.kind), " ", ++operations_);
+    const auto timeout = call.timeout;
+    const auto run = [this, name, call = std::move(call)]() -> absl::Status {
+      connected_->rank.SetLate(
+          [&](const std::vector<int>& behind) { return Failure(name, behind); });
+      const absl::Status status = RunOverShm(connected_->rank, call);
+      if (!absl::IsInvalidArgument(status)) return status;
+      return absl::InvalidArgumentError(absl::StrCat(name, ": ", status.message()));
+    };
+    return queue_.Push(name, run, timeout);
   }
 
-  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) override {
-    DP_CHECK(root >= 0 && root < size_);
-    return Push("broadcast", [data, root](ShmOperations& operations, const Late& late) {
-      return operations.Broadcast(data, root, late);
-    });
-  }
-
-  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
-                                  absl::Span<uint8_t> gathered) override {
-    DP_CHECK(gathered.size() == data.size() * static_cast<size_t>(size_));
-    return Push("all_gather", [data, gathered](ShmOperations& operations, const Late& late) {
-      return operations.AllGather(data, gathered, late);
-    });
+  // Only after Connect has ended. Never gives memory back before the group ends.
+  absl::Span<uint8_t> Allocate(size_t bytes) override {
+    const size_t begin = heap_used_, rounded = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+    if (rounded > kHeapBytes - begin) return Group::Allocate(bytes);
+    heap_used_ += rounded;
+    return {connected_->segment.heap(rank_) + begin, bytes};
   }
 
   std::unique_ptr<Work> Leave() override {
@@ -100,8 +104,6 @@ class ShmGroup : public Group {
   void Abort(const absl::Status& why) override { queue_.Abort(why); }
 
  private:
-  using Late = ShmOperations::Late;
-
   bool Stopped() const { return queue_.stop_reason().kind != StopReason::Kind::kNone; }
 
   absl::Status Become(SharedMembership membership) DP_EXCLUDES(mu_) {
@@ -110,18 +112,6 @@ class ShmGroup : public Group {
     connected_ = std::move(connected);
     interruptible_ = &connected_->ticks;
     return absl::OkStatus();
-  }
-
-  // An operation cannot run before the group is connected, and ends before it is not any more.
-  template <typename Operation>
-  std::unique_ptr<Work> Push(absl::string_view kind, Operation operation) {
-    const std::string name = absl::StrCat(kind, " ", ++operations_);
-    return queue_.Push(name, [this, name, operation]() -> absl::Status {
-      const auto late = [&](const std::vector<int>& behind) { return Failure(name, behind); };
-      const absl::Status status = operation(connected_->operations, late);
-      if (!absl::IsInvalidArgument(status)) return status;
-      return absl::InvalidArgumentError(absl::StrCat(name, ": ", status.message()));
-    });
   }
 
   // A dead peer takes precedence: its death is why the others are late.
@@ -148,6 +138,7 @@ class ShmGroup : public Group {
   const int size_;
   const absl::Duration connect_timeout_;
   int64_t operations_ = 0;
+  size_t heap_used_ = 0;
   std::unique_ptr<Connected> connected_;  // set by the queue's thread, once
   Mutex mu_;
   RankTicks* interruptible_ DP_GUARDED_BY(mu_) = nullptr;  // of connected_

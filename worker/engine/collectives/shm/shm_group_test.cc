@@ -42,18 +42,60 @@ INSTANTIATE_TEST_SUITE_P(ShmGroup, GroupConformance,
                                             ::testing::Range(1, 5)));
 
 // Sizes around every border: of a slice, of a chunk, of the sums that are reduced whole.
-TEST(ShmGroupTest, SumsOfEverySizeAreThoseInRankOrder) {
+TEST(ShmGroupTest, SumsOfEverySizeAreInTheOrderOfTheTree) {
   const size_t chunk = kSlotBytes / sizeof(float);
   Groups groups = OpenShm(3, {});
   for (const size_t count : {size_t{16383}, size_t{16384}, size_t{16385}, size_t{32769}, chunk - 1,
                              chunk, chunk + 1, 5 * chunk, 5 * chunk + 17, 9 * chunk - 3}) {
-    const std::vector<float> expected = SumInRankOrder(3, count);
+    const std::vector<float> expected = OrderedSum(3, count);
     OnEveryRank(groups, [&](Group& group) {
       std::vector<float> data = AwkwardValues(group.rank(), count);
       ASSERT_EQ(group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum)->Wait(), absl::OkStatus());
       ASSERT_EQ(data, expected) << "count " << count << " rank " << group.rank();
     });
   }
+}
+
+// The same sums where the data lies in the ranks' heaps, on all ranks or on some.
+TEST(ShmGroupTest, DataInTheHeapsOfAllOrSomeRanksGivesTheSameSums) {
+  const size_t chunk = kSlotBytes / sizeof(float), most = 5 * chunk + 17;
+  for (const int ranks_with_heap : {4, 3, 1}) {
+    Groups groups = OpenShm(4, {});
+    OnEveryRank(groups, [&](Group& group) {
+      std::vector<float> elsewhere(most);
+      const absl::Span<uint8_t> heap = group.Allocate(most * sizeof(float));
+      absl::Span<float> room = absl::MakeSpan(elsewhere);
+      if (group.rank() < ranks_with_heap) room = {reinterpret_cast<float*>(heap.data()), most};
+      for (const size_t count : {size_t{1000}, size_t{80000}, chunk - 1, 2 * chunk + 5, most}) {
+        const std::vector<float> values = AwkwardValues(group.rank(), count);
+        const absl::Span<float> data = room.first(count);
+        std::copy(values.begin(), values.end(), data.begin());
+        ASSERT_EQ(group.AllReduce(data, ReduceOp::kSum)->Wait(), absl::OkStatus());
+        ASSERT_EQ(std::vector<float>(data.begin(), data.end()), OrderedSum(4, count))
+            << count << " elements, " << ranks_with_heap << " heaps, rank " << group.rank();
+      }
+    });
+  }
+}
+
+TEST(ShmGroupTest, AllocatedMemoryIsApartAlignedAndZero) {
+  Groups groups = OpenShm(2, {});
+  for (auto& group : groups) {
+    const absl::Span<uint8_t> one = group->Allocate(100), two = group->Allocate(1);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(one.data()) % 64, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(two.data()) % 64, 0u);
+    EXPECT_GE(two.data(), one.data() + one.size());
+    EXPECT_EQ(std::vector<uint8_t>(one.begin(), one.end()), std::vector<uint8_t>(100, 0));
+  }
+  EXPECT_NE(groups[0]->Allocate(8).data(), groups[1]->Allocate(8).data());
+}
+
+TEST(ShmGroupTest, MoreThanAHeapHoldsIsTheHostsMemory) {
+  Groups groups = OpenShm(1, {});
+  groups[0]->Allocate(kHeapBytes - 64);
+  const absl::Span<uint8_t> more = groups[0]->Allocate(4096);
+  more[4095] = 1;
+  EXPECT_EQ(more.size(), 4096u);
 }
 
 // Slots are used again and again, by operations of every kind, and by ranks that do not keep step.
@@ -96,8 +138,8 @@ TEST(ShmGroupTest, CallsThatDisagreeAreInvalidOnEveryRankAndSayHow) {
     const absl::Status status = group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum)->Wait();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(status.message(),
-              "all_reduce 1: rank 0 calls all_reduce of 100 floats, op 0, rank 2 calls all_reduce "
-              "of 200000 floats, op 0");
+              "all_reduce 1: rank 0 calls all_reduce of 100 float32, op sum, rank 2 calls "
+              "all_reduce of 200000 float32, op sum");
     EXPECT_EQ(group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum)->Wait(), status);
   });
 }
@@ -105,14 +147,16 @@ TEST(ShmGroupTest, CallsThatDisagreeAreInvalidOnEveryRankAndSayHow) {
 TEST(ShmGroupTest, OperationsOfDifferentKindsDisagreeEvenWithoutData) {
   Groups groups = OpenShm(2, {});
   std::vector<uint8_t> bytes(40);
-  auto reduce = groups[0]->AllReduce({}, ReduceOp::kMax);
+  auto reduce = groups[0]->AllReduce(absl::Span<float>(), ReduceOp::kMax);
   auto broadcast = groups[1]->Broadcast(absl::MakeSpan(bytes), 1);
-  EXPECT_EQ(reduce->Wait().message(),
-            "all_reduce 1: rank 0 calls all_reduce of 0 floats, op 2, rank 1 calls broadcast of 40 "
-            "bytes from rank 1");
-  EXPECT_EQ(broadcast->Wait().message(),
-            "broadcast 1: rank 0 calls all_reduce of 0 floats, op 2, rank 1 calls broadcast of 40 "
-            "bytes from rank 1");
+  EXPECT_EQ(
+      reduce->Wait().message(),
+      "all_reduce 1: rank 0 calls all_reduce of 0 float32, op max, rank 1 calls broadcast of 40 "
+      "uint8 from rank 1");
+  EXPECT_EQ(
+      broadcast->Wait().message(),
+      "broadcast 1: rank 0 calls all_reduce of 0 float32, op max, rank 1 calls broadcast of 40 "
+      "uint8 from rank 1");
 }
 
 TEST(ShmGroupTest, ConnectNamesTheRanksThatDidNotArrive) {

@@ -14,6 +14,11 @@ constexpr size_t kChunks = 9;
 // Rank 0 runs operations on a thread; the test plays rank 1, tick by tick. Nobody spins.
 class ShmOperationsTest : public ::testing::Test {
  protected:
+  ShmOperationsTest() {
+    rank_.SetLate(
+        [](const std::vector<int>&) { return absl::InternalError("a wait was interrupted"); });
+  }
+
   // Rank 1 calls what rank 0 has called.
   void BeginAsPeer() {
     ASSERT_EQ(peer_.AwaitTickOf(0, 1), RankTicks::Wait::kReached);
@@ -28,10 +33,7 @@ class ShmOperationsTest : public ::testing::Test {
   const SharedSegment segment_ = *SharedSegment::Map(file_, 2);
   RankTicks ticks_{segment_, 0, 2, SpinPolicy(/*cores=*/1, /*ranks=*/2)};
   RankTicks peer_{segment_, 1, 2, SpinPolicy(/*cores=*/1, /*ranks=*/2)};
-  ShmOperations operations_{segment_, ticks_, 0, 2};
-  const ShmOperations::Late late_ = [](const std::vector<int>&) {
-    return absl::InternalError("a wait was interrupted");
-  };
+  ShmRank rank_{segment_, ticks_, 0, 2};
 };
 
 TEST_F(ShmOperationsTest, TheRootOfABroadcastOverwritesNoChunkThatAPeerHasYetToRead) {
@@ -39,8 +41,13 @@ TEST_F(ShmOperationsTest, TheRootOfABroadcastOverwritesNoChunkThatAPeerHasYetToR
   for (size_t c = 0; c < kChunks; ++c) {
     std::memset(sent.data() + c * kSlotBytes, static_cast<int>(c + 1), kSlotBytes);
   }
-  std::jthread root(
-      [&] { EXPECT_EQ(operations_.Broadcast(absl::MakeSpan(sent), 0, late_), absl::OkStatus()); });
+  std::jthread root([&] {
+    const Collective call{
+        .shape = {.kind = CallShape::Kind::kBroadcast, .root = 0, .count = sent.size()},
+        .input = sent,
+        .output = absl::MakeSpan(sent)};
+    EXPECT_EQ(RunOverShm(rank_, call), absl::OkStatus());
+  });
   BeginAsPeer();
   for (size_t c = 0; c < kChunks; ++c) {
     ASSERT_EQ(peer_.AwaitTickOf(0, c + 1), RankTicks::Wait::kReached);
@@ -54,7 +61,13 @@ TEST_F(ShmOperationsTest, TheRootOfABroadcastOverwritesNoChunkThatAPeerHasYetToR
 TEST_F(ShmOperationsTest, ASumWaitsForThePartOfEveryPeer) {
   std::vector<float> data(2, 1.0f);
   std::jthread rank_0([&] {
-    EXPECT_EQ(operations_.AllReduce(absl::MakeSpan(data), ReduceOp::kSum, late_), absl::OkStatus());
+    const Elements elements = absl::MakeSpan(data);
+    const Collective call{.shape = {.kind = CallShape::Kind::kAllReduce,
+                                    .type = elements.type,
+                                    .count = elements.count()},
+                          .input = elements.bytes,
+                          .output = elements.bytes};
+    EXPECT_EQ(RunOverShm(rank_, call), absl::OkStatus());
   });
   AwaitSleepOfRank0();
   EXPECT_EQ(data[0], 1.0f);

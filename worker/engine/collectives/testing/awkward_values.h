@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "worker/engine/collectives/reduce/reduction.h"
+
 // Test values that show the order in which they were added.
 
 namespace dp::engine {
@@ -19,11 +21,19 @@ inline std::vector<float> AwkwardValues(int rank, size_t count) {
   return values;
 }
 
-// The sum by definition: rank 0 first.
-inline std::vector<float> SumInRankOrder(int size, size_t count) {
-  std::vector<float> sum = AwkwardValues(0, count);
-  for (int r = 1; r < size; ++r)
-    for (size_t i = 0; i < count; ++i) sum[i] += AwkwardValue(r, i);
+// The sum of the ranks from `first` on, by the definition of the order.
+inline float SumOfRanks(int first, int ranks, size_t i, ReduceOrder order) {
+  if (ranks == 1) return AwkwardValue(first, i);
+  int left = 1;  // the largest power of two below `ranks`
+  while (left * 2 < ranks) left *= 2;
+  if (order == ReduceOrder::kRank) left = ranks - 1;
+  return SumOfRanks(first, left, i, order) + SumOfRanks(first + left, ranks - left, i, order);
+}
+
+inline std::vector<float> OrderedSum(int ranks, size_t count,
+                                     ReduceOrder order = ReduceOrder::kTree) {
+  std::vector<float> sum(count);
+  for (size_t i = 0; i < count; ++i) sum[i] = SumOfRanks(0, ranks, i, order);
   return sum;
 }
 

@@ -12,10 +12,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/mutex.h"
+#include "worker/engine/collectives/local/rank_part.h"
 #include "worker/engine/collectives/nccl/nccl_api.h"
-#include "worker/engine/collectives/ordered_reduce.h"
 
 namespace dp::engine {
+
+// A sum in place, as a group gives it.
+inline Collective SumOf(absl::Span<float> data) {
+  const Elements elements = data;
+  return {.shape = {.kind = CallShape::Kind::kAllReduce,
+                    .type = elements.type,
+                    .count = elements.count()},
+          .input = elements.bytes,
+          .output = elements.bytes};
+}
 
 // NCCL as a group sees it, in host memory, for ranks that are threads of one process. An operation
 // is done once all ranks have given theirs and their streams have reached it. A rank that aborts or
@@ -138,34 +148,23 @@ class FakeNccl : public NcclApi {
     --live_;
   }
 
-  absl::Status AllReduce(Communicator communicator, float* data, size_t count, ReduceOp op,
-                         Stream stream) override {
-    const Arrays arrays = {data, data, count * sizeof(float), count * sizeof(float)};
-    return Give(communicator, stream, arrays, [count, op](const std::vector<Call>& calls) {
-      std::vector<const float*> inputs;
-      for (const Call& call : calls) inputs.push_back(static_cast<const float*>(call.input));
-      std::vector<float> result(count);
-      ReduceInOrder(inputs, count, op, result.data());
-      for (const Call& call : calls) std::memcpy(call.output, result.data(), count * sizeof(float));
-    });
-  }
-
-  absl::Status Broadcast(Communicator communicator, uint8_t* data, size_t bytes, int root,
-                         Stream stream) override {
-    const Arrays arrays = {data, data, bytes, bytes};
-    return Give(communicator, stream, arrays, [bytes, root](const std::vector<Call>& calls) {
-      for (const Call& call : calls) std::memmove(call.output, calls[root].input, bytes);
-    });
-  }
-
-  absl::Status AllGather(Communicator communicator, const uint8_t* data, size_t bytes,
-                         uint8_t* gathered, Stream stream) override {
-    const Arrays arrays = {data, gathered, bytes, bytes * SizeOf(communicator)};
-    return Give(communicator, stream, arrays, [bytes](const std::vector<Call>& calls) {
-      for (const Call& call : calls)
-        for (size_t r = 0; r < calls.size(); ++r)
-          std::memcpy(static_cast<uint8_t*>(call.output) + r * bytes, calls[r].input, bytes);
-    });
+  // Calls that disagree are never done, as over the real one.
+  absl::Status Give(Communicator communicator, const Collective& collective, Stream stream) override
+      DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    ++calls_;
+    Member* member = AsMember(communicator);
+    World& world = *member->world;
+    if (world.left || (world.aborted && idle_see_errors_))
+      return absl::UnavailableError("remote process exited");
+    if (!AllOnDevice(collective))
+      return absl::InternalError("an address is not of the device's memory");
+    auto done = std::make_shared<bool>(false);
+    world.lines[member->rank].push_back({collective, *AsStream(stream), done});
+    *AsStream(stream) = {done};
+    RunWhatCan(world);
+    moved_.NotifyAll();
+    return absl::OkStatus();
   }
 
   absl::StatusOr<Stream> MakeStream() override DP_EXCLUDES(mu_) {
@@ -221,25 +220,16 @@ class FakeNccl : public NcclApi {
  private:
   // The flags that must be true before a stream goes on or an event passes.
   using Pending = std::vector<std::shared_ptr<bool>>;
-  struct Call;
-  using Run = std::function<void(const std::vector<Call>&)>;  // of all ranks, by rank
   struct Call {
-    const void* input = nullptr;
-    void* output = nullptr;
+    Collective collective;
     Pending before;
     std::shared_ptr<bool> done;
-    Run run;
   };
   struct World {
     int joined = 0;
     bool aborted = false;
     bool left = false;                    // a rank left in good order
     std::vector<std::deque<Call>> lines;  // by rank: given and not done
-  };
-  struct Arrays {
-    const void* input;
-    void* output;
-    size_t input_bytes, output_bytes;
   };
   struct Allocation {
     std::unique_ptr<uint8_t[]> memory;
@@ -257,11 +247,6 @@ class FakeNccl : public NcclApi {
     return std::all_of(pending.begin(), pending.end(), [](const auto& done) { return *done; });
   }
 
-  size_t SizeOf(Communicator communicator) const DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    return AsMember(communicator)->world->lines.size();
-  }
-
   bool IsOnDevice(const void* memory, size_t bytes) const DP_REQUIRES(mu_) {
     const auto* const begin = static_cast<const uint8_t*>(memory);
     for (const auto& [allocation, has] : allocated_) {
@@ -270,24 +255,14 @@ class FakeNccl : public NcclApi {
     return on_device_(memory, bytes);
   }
 
-  absl::Status Give(Communicator communicator, Stream stream, const Arrays& arrays, Run run)
-      DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    ++calls_;
-    Member* member = AsMember(communicator);
-    World& world = *member->world;
-    if (world.left || (world.aborted && idle_see_errors_))
-      return absl::UnavailableError("remote process exited");
-    if (!IsOnDevice(arrays.input, arrays.input_bytes) ||
-        !IsOnDevice(arrays.output, arrays.output_bytes))
-      return absl::InternalError("an address is not of the device's memory");
-    auto done = std::make_shared<bool>(false);
-    world.lines[member->rank].push_back(
-        {arrays.input, arrays.output, *AsStream(stream), done, std::move(run)});
-    *AsStream(stream) = {done};
-    RunWhatCan(world);
-    moved_.NotifyAll();
-    return absl::OkStatus();
+  bool AllOnDevice(const Collective& collective) const DP_REQUIRES(mu_) {
+    std::vector<absl::Span<const uint8_t>> used = collective.sent;
+    used.insert(used.end(), collective.received.begin(), collective.received.end());
+    used.push_back(collective.input);
+    used.push_back(collective.output);
+    return std::all_of(used.begin(), used.end(), [this](const auto& memory) DP_REQUIRES(mu_) {
+      return memory.empty() || IsOnDevice(memory.data(), memory.size());
+    });
   }
 
   void RunWhatCan(World& world) {
@@ -295,12 +270,17 @@ class FakeNccl : public NcclApi {
       return !line.empty() && AllDone(line.front().before);
     };
     while (!world.aborted && std::all_of(world.lines.begin(), world.lines.end(), can_run)) {
+      std::vector<CallShape> shapes;
+      for (const auto& line : world.lines) shapes.push_back(line.front().collective.shape);
+      if (!CheckShapesAgree(shapes).ok()) return;
       std::vector<Call> calls;
       for (std::deque<Call>& line : world.lines) {
         calls.push_back(line.front());
         line.pop_front();
       }
-      calls[0].run(calls);
+      std::vector<const Collective*> collectives;
+      for (const Call& call : calls) collectives.push_back(&call.collective);
+      for (size_t r = 0; r < calls.size(); ++r) RunPartOf(static_cast<int>(r), collectives);
       for (const Call& call : calls) *call.done = true;
       moved_.NotifyAll();
     }

@@ -24,7 +24,7 @@ TEST_P(GroupConformance, SumsAddTheRanksInOrderToTheLastBit) {
   Groups groups = Open();
   for (size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{17}, size_t{1000}, size_t{70001},
                        size_t{1} << 20}) {
-    const std::vector<float> expected = SumInRankOrder(size(), count);
+    const std::vector<float> expected = OrderedSum(size(), count);
     OnEveryRank(groups, [&](Group& group) {
       std::vector<float> data = AwkwardValues(group.rank(), count);
       ASSERT_EQ(group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum)->Wait(), absl::OkStatus());
@@ -49,7 +49,7 @@ TEST_P(GroupConformance, MinAndMaxAreThoseOfAllRanks) {
 TEST_P(GroupConformance, TheMeanIsTheOrderedSumDividedByTheRanks) {
   Groups groups = Open();
   for (size_t count : {size_t{3}, size_t{70001}}) {
-    std::vector<float> expected = SumInRankOrder(size(), count);
+    std::vector<float> expected = OrderedSum(size(), count);
     for (float& value : expected) value *= 1.0f / static_cast<float>(size());
     OnEveryRank(groups, [&](Group& group) {
       std::vector<float> data = AwkwardValues(group.rank(), count);

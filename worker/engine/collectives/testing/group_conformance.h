@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/group.h"
 
-// The suite that every backend of Group must pass (group_conformance.cc). Each backend runs it with
-// 1 to 4 ranks as threads:
+// The suite that every backend of Group must pass (group_conformance.cc, call_conformance.cc). Each
+// backend runs it with 1 to 4 ranks as threads:
 //
 //   INSTANTIATE_TEST_SUITE_P(LocalGroup, GroupConformance,
 //                            ::testing::Combine(::testing::Values(Backend{OpenLocal}),
@@ -25,6 +25,11 @@ struct Backend {
   std::function<Groups(int size, const GroupOptions& options)> open;
   // Whether errors name the ranks that are late or gone.
   bool names_ranks = true;
+  // Whether a call may have a time limit of its own.
+  bool has_limits_of_calls = true;
+  // Whether calls that disagree fail at once, with the difference. Elsewhere they meet the
+  // deadline.
+  bool states_differences = true;
   // The backend's own words about a rank that is gone, which follow the name.
   std::string words_of_gone = "";
 };
@@ -43,6 +48,8 @@ class GroupConformance : public ::testing::TestWithParam<std::tuple<Backend, int
   }
   bool names_ranks() const { return std::get<0>(GetParam()).names_ranks; }
   std::string words_of_gone() const { return std::get<0>(GetParam()).words_of_gone; }
+  bool has_limits_of_calls() const { return std::get<0>(GetParam()).has_limits_of_calls; }
+  bool states_differences() const { return std::get<0>(GetParam()).states_differences; }
   bool alone() const { return size() == 1; }
 };
 

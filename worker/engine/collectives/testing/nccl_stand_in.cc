@@ -104,6 +104,38 @@ ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataTyp
        stream);
   return Answer();
 }
+ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t communicator, cudaStream_t stream) {
+  Note("reduce ", from, " ", to, " count=", count, " type=", type, " op=", op, " root=", root, " ",
+       communicator, " ", stream);
+  return Answer();
+}
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
+  Note("reduce_scatter ", from, " ", to, " count=", count, " type=", type, " op=", op, " ",
+       communicator, " ", stream);
+  return Answer();
+}
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream) {
+  Note("send ", from, " count=", count, " type=", type, " to=", peer, " ", communicator, " ",
+       stream);
+  return Answer();
+}
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream) {
+  Note("receive ", to, " count=", count, " type=", type, " from=", peer, " ", communicator, " ",
+       stream);
+  return Answer();
+}
+ncclResult_t ncclGroupStart() {
+  Note("group");
+  return Answer();
+}
+ncclResult_t ncclGroupEnd() {
+  Note("end");
+  return Answer();
+}
 const char* ncclGetErrorString(ncclResult_t) { return "an error"; }
 const char* ncclGetLastError(ncclComm_t) { return "its reason"; }
 

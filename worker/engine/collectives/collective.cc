@@ -1,0 +1,66 @@
+#include "worker/engine/collectives/collective.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace dp::engine {
+
+absl::string_view NameOf(CallShape::Kind kind) {
+  switch (kind) {
+    case CallShape::Kind::kAllReduce:
+      return "all_reduce";
+    case CallShape::Kind::kBroadcast:
+      return "broadcast";
+    case CallShape::Kind::kAllGather:
+      return "all_gather";
+    case CallShape::Kind::kReduce:
+      return "reduce";
+    case CallShape::Kind::kReduceScatter:
+      return "reduce_scatter";
+    case CallShape::Kind::kExchange:
+      return "exchange";
+    case CallShape::Kind::kBarrier:
+      return "barrier";
+  }
+  return "an operation that this release does not know";
+}
+
+std::string TextOf(const CallShape& shape) {
+  using Kind = CallShape::Kind;
+  if (shape.kind == Kind::kExchange || shape.kind == Kind::kBarrier)
+    return std::string(NameOf(shape.kind));
+  std::string text = absl::StrCat(NameOf(shape.kind), " of ", shape.count, " ", NameOf(shape.type));
+  const bool reduces = shape.kind == Kind::kAllReduce || shape.kind == Kind::kReduce ||
+                       shape.kind == Kind::kReduceScatter;
+  if (reduces) absl::StrAppend(&text, ", op ", NameOf(shape.op));
+  if (reduces && shape.order == ReduceOrder::kRank) absl::StrAppend(&text, " in rank order");
+  if (shape.kind == Kind::kBroadcast) absl::StrAppend(&text, " from rank ", shape.root);
+  if (shape.kind == Kind::kReduce) absl::StrAppend(&text, ", to rank ", shape.root);
+  return text;
+}
+
+PieceSizes PieceSizesOf(const Collective& exchange) {
+  PieceSizes sizes;
+  for (const auto& piece : exchange.sent) sizes.sent.push_back(piece.size());
+  for (const auto& piece : exchange.received) sizes.expected.push_back(piece.size());
+  return sizes;
+}
+
+absl::Status CheckShapesAgree(absl::Span<const CallShape> shapes) {
+  for (size_t r = 1; r < shapes.size(); ++r)
+    if (shapes[r] != shapes[0])
+      return absl::InvalidArgumentError(absl::StrCat("rank 0 calls ", TextOf(shapes[0]), ", rank ",
+                                                     r, " calls ", TextOf(shapes[r])));
+  return absl::OkStatus();
+}
+
+absl::Status CheckPiecesAgree(absl::Span<const PieceSizes> sizes) {
+  for (size_t from = 0; from < sizes.size(); ++from)
+    for (size_t to = 0; to < sizes.size(); ++to)
+      if (sizes[from].sent[to] != sizes[to].expected[from])
+        return absl::InvalidArgumentError(
+            absl::StrCat("rank ", from, " sends ", sizes[from].sent[to], " bytes to rank ", to,
+                         ", which expects ", sizes[to].expected[from]));
+  return absl::OkStatus();
+}
+
+}  // namespace dp::engine

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "worker/engine/collectives/reduce/elements.h"
+#include "worker/engine/collectives/reduce/reduction.h"
+
+namespace dp::engine {
+
+// A call of a collective, as far as it must be equal on all ranks. Ranks tell each other its bytes.
+struct CallShape {
+  enum class Kind : uint8_t {
+    kAllReduce = 1,
+    kBroadcast,
+    kAllGather,
+    kReduce,
+    kReduceScatter,
+    kExchange,
+    kBarrier,
+  };
+
+  bool operator==(const CallShape&) const = default;
+
+  Kind kind = Kind::kAllReduce;
+  DataType type = DataType::kUint8;
+  ReduceOp op = ReduceOp::kSum;            // kAllReduce, kReduce, kReduceScatter
+  ReduceOrder order = ReduceOrder::kTree;  // the same
+  int32_t root = 0;                        // kBroadcast, kReduce
+  uint64_t count =
+      0;  // elements of a rank's input; 0 for kExchange, where ranks differ, and kBarrier
+};
+
+// "all_reduce", as torch names it.
+absl::string_view NameOf(CallShape::Kind kind);
+// "all_reduce of 10 float32, op sum".
+std::string TextOf(const CallShape& shape);
+
+// Only for a kind that reduces.
+inline Reduction ReductionOf(const CallShape& shape) { return {shape.op, shape.order}; }
+
+// A collective as one rank calls it.
+struct Collective {
+  CallShape shape;
+  // The same memory where the collective works in place.
+  absl::Span<const uint8_t> input;
+  absl::Span<uint8_t> output;
+  // kExchange: by rank.
+  std::vector<absl::Span<const uint8_t>> sent;
+  std::vector<absl::Span<uint8_t>> received;
+  std::optional<absl::Duration> timeout = std::nullopt;  // by default the group's
+};
+
+// The pieces that a rank sends and expects in an exchange: their bytes, by rank.
+struct PieceSizes {
+  std::vector<uint64_t> sent;
+  std::vector<uint64_t> expected;
+};
+PieceSizes PieceSizesOf(const Collective& exchange);
+
+// Whether the calls of all ranks, in rank order, fit together; and whether each piece has the size
+// that its receiver expects. The same answer on every rank. Errors: InvalidArgument names two ranks
+// and states how they differ.
+absl::Status CheckShapesAgree(absl::Span<const CallShape> shapes);
+absl::Status CheckPiecesAgree(absl::Span<const PieceSizes> sizes);
+
+}  // namespace dp::engine

@@ -1,0 +1,84 @@
+#include "worker/engine/collectives/group.h"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+
+namespace dp::engine {
+namespace {
+
+CallShape ShapeOf(CallShape::Kind kind, const ConstElements& data, Reduction reduction) {
+  DP_CHECK(reduction.op != ReduceOp::kMean || IsFloat(data.type));
+  return {.kind = kind,
+          .type = data.type,
+          .op = reduction.op,
+          .order = reduction.order,
+          .count = data.count()};
+}
+
+constexpr std::align_val_t kAllocationAlignment{64};
+
+}  // namespace
+
+void Group::Freed::operator()(uint8_t* memory) const {
+  operator delete(memory, kAllocationAlignment);
+}
+
+absl::Span<uint8_t> Group::Allocate(size_t bytes) {
+  allocated_.emplace_back(static_cast<uint8_t*>(operator new(bytes, kAllocationAlignment)));
+  std::memset(allocated_.back().get(), 0, bytes);
+  return {allocated_.back().get(), bytes};
+}
+
+std::unique_ptr<Work> Group::AllReduce(Elements data, Reduction reduction) {
+  return Start({.shape = ShapeOf(CallShape::Kind::kAllReduce, data, reduction),
+                .input = data.bytes,
+                .output = data.bytes});
+}
+
+std::unique_ptr<Work> Group::Reduce(Elements data, Reduction reduction, int root) {
+  DP_CHECK(root >= 0 && root < size());
+  CallShape shape = ShapeOf(CallShape::Kind::kReduce, data, reduction);
+  shape.root = root;
+  return Start({.shape = shape, .input = data.bytes, .output = data.bytes});
+}
+
+std::unique_ptr<Work> Group::ReduceScatter(ConstElements data, Elements part, Reduction reduction) {
+  DP_CHECK(data.type == part.type);
+  DP_CHECK(data.bytes.size() == part.bytes.size() * static_cast<size_t>(size()));
+  return Start({.shape = ShapeOf(CallShape::Kind::kReduceScatter, data, reduction),
+                .input = data.bytes,
+                .output = part.bytes});
+}
+
+std::unique_ptr<Work> Group::Broadcast(absl::Span<uint8_t> data, int root) {
+  DP_CHECK(root >= 0 && root < size());
+  return Start({.shape = {.kind = CallShape::Kind::kBroadcast, .root = root, .count = data.size()},
+                .input = data,
+                .output = data});
+}
+
+std::unique_ptr<Work> Group::AllGather(absl::Span<const uint8_t> data,
+                                       absl::Span<uint8_t> gathered) {
+  DP_CHECK(gathered.size() == data.size() * static_cast<size_t>(size()));
+  return Start({.shape = {.kind = CallShape::Kind::kAllGather, .count = data.size()},
+                .input = data,
+                .output = gathered});
+}
+
+std::unique_ptr<Work> Group::Exchange(std::vector<absl::Span<const uint8_t>> sent,
+                                      std::vector<absl::Span<uint8_t>> received) {
+  DP_CHECK(sent.size() == static_cast<size_t>(size()) && received.size() == sent.size());
+  DP_CHECK(sent[rank()].size() == received[rank()].size());
+  return Start({.shape = {.kind = CallShape::Kind::kExchange},
+                .sent = std::move(sent),
+                .received = std::move(received)});
+}
+
+std::unique_ptr<Work> Group::Barrier(std::optional<absl::Duration> timeout) {
+  return Start({.shape = {.kind = CallShape::Kind::kBarrier}, .timeout = timeout});
+}
+
+}  // namespace dp::engine
