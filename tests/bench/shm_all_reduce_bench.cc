@@ -1,6 +1,6 @@
-// Sums over the processes of this host: of memory that the group has allocated (heap) and of any
-// other (shm), both through shared memory; by Gloo over loopback; and beside these a copy of the
-// same bytes. No sum is faster than that copy, as each rank reads and writes all of its data. They
+// Sums over the processes of this host: through shared memory, by Gloo over loopback, and beside
+// these a copy of the same bytes. "heap" sums memory that the group has allocated, "shm" any other.
+// No sum is faster than that copy, as each rank reads and writes all of its data. They
 // take turns in one run. Prints one JSON object a line, with the times of rank 0. algbw is bytes
 // over the median time.
 //

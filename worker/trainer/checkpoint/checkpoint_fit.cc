@@ -47,7 +47,17 @@ absl::Status CheckFits(const v1::CheckpointManifest& checkpoint,
   DP_RETURN_IF_ERROR(
       Same("train.globalBatchSize", checkpoint.global_batch_size(), now.global_batch_size()));
   DP_RETURN_IF_ERROR(Same("train.data.shuffle", checkpoint.shuffle(), now.shuffle()));
-  return Same("train.data.dropLast", checkpoint.drop_last(), now.drop_last());
+  DP_RETURN_IF_ERROR(Same("train.data.dropLast", checkpoint.drop_last(), now.drop_last()));
+  if (SumOrderOf(checkpoint)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the checkpoint's training sums gradients in the order \"", checkpoint.sum_order(),
+      "\", which this release does not know; resume it with the "
+      "release that wrote it"));
+}
+
+std::optional<engine::ReduceOrder> SumOrderOf(const v1::CheckpointManifest& checkpoint) {
+  if (checkpoint.sum_order().empty()) return engine::ReduceOrder::kRank;
+  return engine::ParseReduceOrder(checkpoint.sum_order());
 }
 
 std::string OtherBits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now) {

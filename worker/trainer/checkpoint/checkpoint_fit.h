@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "dp/v1/checkpoints.pb.h"
+#include "worker/engine/collectives/reduce/reduction.h"
 #include "worker/engine/nn/parameter.h"
 #include "worker/trainer/environment.h"
 #include "worker/trainer/model/training_plan.h"
@@ -16,8 +18,13 @@ namespace dp::trainer {
 
 // Rejects differences that would change the position in the data or the meaning of the tensors. It
 // compares tensors, optimizer, seed, number of samples, global batch size, shuffle and dropLast.
-// Errors: FailedPrecondition names the first that differs, with both values.
+// Errors: FailedPrecondition names the first that differs, with both values; or an order of sums
+// that this release does not know.
 absl::Status CheckFits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now);
+
+// The order of sums of the training that made the checkpoint. Nullopt: this release does not know
+// it, and CheckFits rejects the checkpoint.
+std::optional<engine::ReduceOrder> SumOrderOf(const v1::CheckpointManifest& checkpoint);
 
 // Describes differences that are allowed but change the bits from here on: world size, device,
 // precision and, on CPUs, threads and instruction set. Skips fields that an earlier release did not

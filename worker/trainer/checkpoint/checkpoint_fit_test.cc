@@ -57,6 +57,21 @@ TEST(CheckpointFitTest, AnotherOptimizerIsRefusedAndNoneIsSgd) {
             "the checkpoint was made with train.optimizer sgd, and this job has adamw");
 }
 
+TEST(CheckpointFitTest, SumsAreInTheOrderThatIsRecordedAndElseInThatOfTheRanks) {
+  v1::CheckpointManifest checkpoint = AManifest();
+  EXPECT_EQ(SumOrderOf(checkpoint), engine::ReduceOrder::kRank);
+  for (const auto order : {engine::ReduceOrder::kTree, engine::ReduceOrder::kRank}) {
+    checkpoint.set_sum_order(std::string(engine::NameOf(order)));
+    EXPECT_EQ(SumOrderOf(checkpoint), order);
+    EXPECT_TRUE(CheckFits(checkpoint, AManifest()).ok());
+  }
+  checkpoint.set_sum_order("ring");
+  EXPECT_EQ(
+      CheckFits(checkpoint, AManifest()).message(),
+      "the checkpoint's training sums gradients in the order \"ring\", which this release does "
+      "not know; resume it with the release that wrote it");
+}
+
 TEST(CheckpointFitTest, WhatChangesTheBitsAloneIsTold) {
   v1::CheckpointManifest now = AManifest();
   now.set_world_size(3);

@@ -42,7 +42,8 @@ Position PositionOf(const v1::CheckpointManifest& manifest) {
           .epoch = manifest.epoch(),
           .step_of_epoch = manifest.step_of_epoch(),
           .epoch_loss_sum = manifest.epoch_loss_sum(),
-          .epoch_samples = manifest.epoch_samples()};
+          .epoch_samples = manifest.epoch_samples(),
+          .sum_order = SumOrderOf(manifest).value_or(engine::ReduceOrder::kTree)};
 }
 
 // One rank's part in the search for the checkpoint to start from.

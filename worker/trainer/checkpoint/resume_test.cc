@@ -152,6 +152,22 @@ TEST(ResumeTest, WhereNoneCanBeReadTheTrainingDoesNotBeginAnew) {
   EXPECT_THAT(status.message(), HasSubstr("no rank can read any of the 2 checkpoints"));
 }
 
+TEST(ResumeTest, ATrainingKeepsTheOrderOfItsSums) {
+  using engine::ReduceOrder;
+  Training by_tree("resume_test_tree"), in_rank_order("resume_test_rank"), training("resume_test");
+  const auto tree = by_tree.Run({WithDropout(), 4});
+  const auto expected =
+      in_rank_order.Run({.plan = WithDropout(), .world_size = 4, .sum_order = ReduceOrder::kRank});
+  EXPECT_FALSE(SameBits(tree.weights, expected.weights));
+  // Generation 2 goes on from a checkpoint of generation 1, and generation 3 from one of its own.
+  training.Run(
+      {.plan = Until(3), .world_size = 4, .every_steps = 3, .sum_order = ReduceOrder::kRank});
+  training.Run({Until(7), 4, 7});
+  const auto outcome = training.Run({WithDropout(), 4, 100});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
+}
+
 TEST(ResumeTest, AnotherNumberOfRanksGoesOnWithOtherBitsAndSaysSo) {
   Training training("resume_test");
   training.Run({Until(8), 3, 8});

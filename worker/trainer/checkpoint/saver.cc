@@ -123,6 +123,7 @@ absl::StatusOr<TrainingState> Saver::StateAt(const Position& position) const {
   state.manifest.set_step_of_epoch(position.step_of_epoch);
   state.manifest.set_epoch_loss_sum(position.epoch_loss_sum);
   state.manifest.set_epoch_samples(position.epoch_samples);
+  state.manifest.set_sum_order(std::string(engine::NameOf(position.sum_order)));
   DP_ASSIGN_OR_RETURN(state.values, engine::ReadArray(*model_.device, model_.values->span()));
   for (const engine::OptimizerState& array : model_.optimizer->state()) {
     DP_ASSIGN_OR_RETURN(std::vector<float> values, engine::ReadArray(*model_.device, array.values));

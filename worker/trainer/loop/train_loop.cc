@@ -42,6 +42,7 @@ TrainLoop::TrainLoop(const Parts& parts)
 
 absl::StatusOr<TrainingEnd> TrainLoop::Run() {
   parts_.progress.Started();
+  parts_.reducer.SetOrder(parts_.progress.position().sum_order);
   const absl::StatusOr<TrainingEnd> end = RunEpochs();
   if (end.ok() && !stepped_) parts_.first_step_done();
   return end;

@@ -34,7 +34,7 @@ void Progress::Resumed(const Position& position, v1::Metric told) {
 void Progress::EpochBegan(int epoch) {
   epoch_began_ = step_began_ = clock_.Now();
   samples_here_ = 0;
-  if (epoch != at_.epoch) at_ = {.step = at_.step, .epoch = epoch};
+  if (epoch != at_.epoch) at_ = {.step = at_.step, .epoch = epoch, .sum_order = at_.sum_order};
 }
 
 void Progress::StepDone(double loss, int64_t samples) {

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "worker/engine/collectives/reduce/reduction.h"
 #include "worker/trainer/model/evaluation.h"
 #include "worker/trainer/model/metric_log.h"
 
@@ -22,6 +23,8 @@ struct Position {
   int64_t step_of_epoch = 0;
   double epoch_loss_sum = 0;  // over the epoch's samples
   int64_t epoch_samples = 0;
+  // In which the ranks' gradients are summed, from the training's first step to its last.
+  engine::ReduceOrder sum_order = engine::ReduceOrder::kTree;
 };
 
 // Reports a rank's progress as metrics (proto/dp/v1/metrics.proto). Every rank reports its start

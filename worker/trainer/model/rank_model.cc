@@ -18,6 +18,15 @@ engine::ParameterLayout WithTail(engine::ParameterLayout layout) {
   return layout;
 }
 
+class BorrowedArray : public engine::Array {
+ public:
+  explicit BorrowedArray(absl::Span<float> memory) : memory_(memory) {}
+  absl::Span<float> span() override { return memory_; }
+
+ private:
+  const absl::Span<float> memory_;
+};
+
 absl::Status InitializeValues(const TrainingPlan& plan, RankModel& model) {
   std::vector<float> initial(static_cast<size_t>(model.layout.size));
   engine::Initialize(model.layout, plan.seed, absl::MakeSpan(initial));
@@ -71,14 +80,19 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
 }
 
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
-                                        int batch_size, std::unique_ptr<engine::Device> device) {
+                                        int batch_size, std::unique_ptr<engine::Device> device,
+                                        const GradientMemory& memory) {
   RankModel model;
   model.device = std::move(device);
   DP_ASSIGN_OR_RETURN(model.layers, CheckLayers(plan, dataset));
   model.layout = engine::LayOut(model.layers);
   model.averaged = WithTail(model.layout);
   DP_RETURN_IF_ERROR(InitializeValues(plan, model));
-  DP_ASSIGN_OR_RETURN(model.gradients, model.device->Allocate(model.averaged.size));
+  if (memory != nullptr) {
+    model.gradients = std::make_unique<BorrowedArray>(memory(model.averaged.size));
+  } else {
+    DP_ASSIGN_OR_RETURN(model.gradients, model.device->Allocate(model.averaged.size));
+  }
   const absl::Span<float> gradients =
       model.gradients->span().first(static_cast<size_t>(model.layout.size));
   const engine::NetworkOptions options = {

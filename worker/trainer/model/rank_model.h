@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -30,6 +32,9 @@ struct RankModel {
   engine::StepTail ReadTail() const;
 };
 
+// Gives zeroed memory for so many floats, which outlives the model.
+using GradientMemory = std::function<absl::Span<float>(int64_t floats)>;
+
 // The plan's layers with their shapes, checked against `dataset`. Errors: InvalidArgument names the
 // layer that does not fit.
 absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
@@ -40,8 +45,9 @@ absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan&
 // those of the device. This overload uses the CPU.
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int batch_size);
-// Uses `device`.
+// Uses `device`. `memory`: where the gradients lie; empty: in the device's memory.
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
-                                        int batch_size, std::unique_ptr<engine::Device> device);
+                                        int batch_size, std::unique_ptr<engine::Device> device,
+                                        const GradientMemory& memory = nullptr);
 
 }  // namespace dp::trainer

@@ -75,14 +75,14 @@ absl::StatusOr<OpenedGroup> OpenNccl(Store& store, const Environment& environmen
 
 absl::StatusOr<OpenedGroup> OpenGroup(const BackendChoice& choice, Store& store,
                                       const Environment& environment, const Timeouts& timeouts,
-                                      const RankModel& model) {
+                                      const RankModel* model) {
   const BackendChoice lower{absl::AsciiStrToLower(choice.name), choice.on_one_worker};
   DP_RETURN_IF_ERROR(CheckBackend(lower.name, environment.on_gpu));
   if (environment.world_size == 1) {
     const engine::GroupOptions options{.timeout = timeouts.collective};
     return OpenedGroup{{}, std::move(engine::MakeLocalGroups(1, options)[0]), "local"};
   }
-  if (environment.on_gpu) return OpenNccl(store, environment, timeouts, model);
+  if (environment.on_gpu) return OpenNccl(store, environment, timeouts, *model);
   return OpenOnCpu(lower, store, environment, timeouts);
 }
 

@@ -33,8 +33,8 @@ struct OpenedGroup {
 // that they cannot share memory. Ranks find each other through `store`. Blocks until all ranks are
 // connected; a rank that loads much data is late.
 //
-// Make the model first. Once connected, a rank that is late for a collective is reported within one
-// collective's timeout, and timing algorithms on a GPU may take longer.
+// On a GPU, `model` is made first, since timing algorithms may take longer than a collective's
+// timeout. On CPUs it is null: the group's memory is the fastest for gradients.
 //
 // Errors: InvalidArgument unknown backend; Unimplemented the backend does not fit the device, or is
 // not built in. FailedPrecondition this host's NCCL cannot be used, with what to look at; or the
@@ -42,7 +42,7 @@ struct OpenedGroup {
 // DeadlineExceeded names the ranks that did not arrive.
 absl::StatusOr<OpenedGroup> OpenGroup(const BackendChoice& choice, Store& store,
                                       const Environment& environment, const Timeouts& timeouts,
-                                      const RankModel& model);
+                                      const RankModel* model);
 
 // How many collectives of a training may be in flight. Each step has one for each bucket, and a
 // bucket holds at least one parameter.

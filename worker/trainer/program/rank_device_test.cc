@@ -75,7 +75,7 @@ class OpenGroupTest : public testing::Test {
  protected:
   absl::StatusOr<OpenedGroup> Open(const std::string& backend, bool on_gpu) {
     const Environment environment{.rank = 0, .world_size = 1, .on_gpu = on_gpu};
-    return OpenGroup({backend}, store_, environment, {}, model_);
+    return OpenGroup({backend}, store_, environment, {}, &model_);
   }
   HashStore store_;
   const RankModel model_ = *MakeRankModel(APlan(), StripedImages(/*size=*/8), /*batch_size=*/2);
@@ -139,7 +139,7 @@ class OpenGroupOnCpuTest : public testing::Test {
     for (const int rank : {0, 1}) {
       ranks.emplace_back([&, rank] {
         const Environment environment{.rank = rank, .world_size = 2, .address = "127.0.0.1"};
-        opened[rank] = OpenGroup(choice, store, environment, timeouts_, model_);
+        opened[rank] = OpenGroup(choice, store, environment, timeouts_, &model_);
       });
     }
     ranks.clear();

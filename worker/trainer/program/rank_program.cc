@@ -109,6 +109,11 @@ client::Credentials CredentialsOf(const Environment& environment) {
                           : client::Credentials::Missing(credentials.status());
 }
 
+absl::Span<float> Floats(engine::Group& group, int64_t floats) {
+  const absl::Span<uint8_t> memory = group.Allocate(static_cast<size_t>(floats) * sizeof(float));
+  return {reinterpret_cast<float*>(memory.data()), static_cast<size_t>(floats)};
+}
+
 class RankProgram {
  public:
   RankProgram(const Environment& environment, const Clock& clock)
@@ -185,13 +190,29 @@ class RankProgram {
                         OpenRankDevice(environment_, plan.threads));
     const int rank = environment_.rank, world_size = environment_.world_size;
     engine::GlobalBatchSampler sampler = TrainSampler(plan, *data.train, rank, world_size);
-    SharedPlans plans(store_, rank, world_size, TimeoutsOf(plan).rendezvous);
+    const auto remedied = [&](const absl::Status& status) {
+      return WithMemoryRemedy(status, environment_, plan, sampler.capacity());
+    };
+    const BackendChoice backend{plan.backend, session_.on_one_worker()};
+    if (environment_.on_gpu) {
+      SharedPlans plans(store_, rank, world_size, TimeoutsOf(plan).rendezvous);
+      absl::StatusOr<RankModel> model =
+          plans.MakeModel(plan, *data.train, sampler.capacity(), std::move(device));
+      DP_RETURN_IF_ERROR(remedied(model.status()));
+      absl::StatusOr<OpenedGroup> opened =
+          OpenGroup(backend, store_, environment_, TimeoutsOf(plan), &*model);
+      DP_RETURN_IF_ERROR(remedied(opened.status()));
+      return Train(plan, data, metrics, *opened, sampler, *model);
+    }
+    absl::StatusOr<OpenedGroup> opened =
+        OpenGroup(backend, store_, environment_, TimeoutsOf(plan), nullptr);
+    DP_RETURN_IF_ERROR(opened.status());
     absl::StatusOr<RankModel> model =
-        plans.MakeModel(plan, *data.train, sampler.capacity(), std::move(device));
-    DP_RETURN_IF_ERROR(WithMemoryRemedy(model.status(), environment_, plan, sampler.capacity()));
-    absl::StatusOr<OpenedGroup> opened = OpenGroup({plan.backend, session_.on_one_worker()}, store_,
-                                                   environment_, TimeoutsOf(plan), *model);
-    DP_RETURN_IF_ERROR(WithMemoryRemedy(opened.status(), environment_, plan, sampler.capacity()));
+        MakeRankModel(plan, *data.train, sampler.capacity(), std::move(device),
+                      [&group = *opened->group](int64_t floats) { return Floats(group, floats); });
+    DP_RETURN_IF_ERROR(remedied(model.status()));
+    // Making a model may take a rank longer than a collective may.
+    DP_RETURN_IF_ERROR(opened->group->Barrier(TimeoutsOf(plan).store)->Wait());
     return Train(plan, data, metrics, *opened, sampler, *model);
   }
 

@@ -57,6 +57,8 @@ class Training {
     std::function<absl::StatusOr<std::unique_ptr<engine::Device>>()> open_device = [] {
       return engine::OpenCpu(/*threads=*/1);
     };
+    // The order of a training that begins.
+    engine::ReduceOrder sum_order = engine::ReduceOrder::kTree;
     // If not 0, rank 1 goes away after this step. It waits until rank 0 has begun the next step and
     // before_going() has returned.
     int64_t rank_one_gone_after = 0;
@@ -131,6 +133,8 @@ class Training {
     environment.world_size = group.size();
     const auto manifest =
         ManifestOf(options.plan, environment, model->layout, train.size(), "local");
+    if (options.sum_order != engine::ReduceOrder::kTree)
+      progress.Resumed({.sum_order = options.sum_order}, {});
     outcome.status = GoOn(manifest, *model, group, progress);
     if (!outcome.status.ok()) return;
     std::optional<Saver> saver;

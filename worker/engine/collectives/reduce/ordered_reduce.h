@@ -15,9 +15,8 @@ struct Slice {
   size_t count = 0;
 };
 
-// The slice of rank `rank`: `size` ranks share `total` elements in contiguous, nearly equal slices,
-// each beginning on a cache line if the elements have 4 bytes or more. The last ranks may get
-// nothing.
+// The slice of rank `rank`: `size` ranks share `total` elements in contiguous, nearly equal slices.
+// Each begins on a cache line if the elements have 4 bytes or more. The last ranks may get nothing.
 Slice SliceOf(size_t total, int rank, int size);
 
 // out[i] = inputs[0][i] op inputs[1][i] op ... in exactly the order of `reduction`. The mean is the

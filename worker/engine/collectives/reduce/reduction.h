@@ -13,9 +13,9 @@ enum class ReduceOp : uint8_t { kSum = 0, kMin = 1, kMax = 2, kMean = 3, kProduc
 
 // In which order the values of the ranks are combined, on CPU backends.
 enum class ReduceOrder : uint8_t {
-  // A binary tree over the ranks: with n ranks, the first m are combined, then the others, then
-  // both, where m is the largest power of two below n. The ranks of an aligned block thus give one
-  // value, wherever they are.
+  // A binary tree over the ranks. Let m be the largest power of two below n. The first m of n ranks
+  // are combined, then the others, then both. The ranks of an aligned block thus give one value,
+  // wherever they are.
   kTree = 0,
   // ((r0 + r1) + r2) + ..., as releases before the tree had it. The same as the tree for up to
   // three ranks.

@@ -14,8 +14,8 @@ namespace {
 // One wait then replaces two, at the price of more additions. All ranks must agree on it: whoever
 // changes it changes kSegmentLayout.
 constexpr size_t kWholeBytes = size_t{1} << 20;
-// From so many bytes on, data that lies in the heaps of all ranks is reduced there: the copies that
-// this spares take longer than its second wait. The same goes for this.
+// From so many bytes on, data in the heaps of all ranks is reduced where it lies. The copies that
+// this spares take longer than its second wait. All ranks must agree on this, too.
 constexpr size_t kInHeapsBytes = size_t{256} << 10;
 // Memory of a peer is read and written in pieces that stay in the first-level cache.
 constexpr size_t kCachedBytes = size_t{16} << 10;

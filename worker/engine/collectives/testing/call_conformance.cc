@@ -76,7 +76,7 @@ class RankValues {
   }
 
   const Bytes& of(int rank) const { return values_[rank]; }
-  // Of the first `count` elements.
+  // The reduction of the first `count` elements.
   Bytes Reduced(size_t count, Reduction reduction) const {
     std::vector<const void*> inputs;
     for (const Bytes& values : values_) inputs.push_back(values.data());
@@ -103,7 +103,7 @@ std::vector<Reduction> ReductionsOf(DataType type) {
 constexpr size_t kCallCounts[] = {1, 33, 70001, 300000};
 constexpr size_t kMostElements = 300000;
 
-// What rank `from` sends to rank `to` in an exchange: pieces of many sizes, some empty.
+// The piece from rank `from` to rank `to` in an exchange. Pieces have many sizes, some none.
 Bytes PieceOf(int from, int to) {
   const size_t sizes[] = {0, 5, 4096, 1, size_t{3} << 20, 77};
   const size_t size = sizes[(from * 4 + to * 3) % 6];
