@@ -27,6 +27,12 @@ endif()
 set(DP_TEST_OPTIMIZATION $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O0>)
 set(DP_COMPUTING_TEST_OPTIMIZATION $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 
+# For code that is part of a shared library as well. Nothing may replace its functions, so calls can be inlined.
+set(DP_SHAREABLE_OPTIONS -fPIC)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND DP_SHAREABLE_OPTIONS -fno-semantic-interposition)
+endif()
+
 add_library(dp_options INTERFACE)
 target_include_directories(dp_options INTERFACE ${CMAKE_SOURCE_DIR})
 # For the C++ compiler only; nvcc spells its options differently. gRPC's users get -pthread in any case; with it,

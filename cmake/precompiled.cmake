@@ -1,7 +1,9 @@
-# The headers of libraries that most sources read, compiled once for programs and once for tests. Only in
-# builds with batches: like these, they hide an include that a file lacks.
+# The headers of libraries that most sources read, compiled once each for programs, for
+# code that is also part of the shared library, and for tests. Only in builds with batches: like these, they
+# hide an include that a file lacks.
 #
-# dp_reuse_headers(NAME HEADERS)   lets the target NAME use HEADERS: dp_headers, or dp_test_headers
+# dp_reuse_headers(NAME HEADERS)   lets the target NAME use HEADERS: dp_headers, dp_shareable_headers or
+#                                  dp_test_headers
 
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(DP_PRECOMPILES ON)
@@ -10,12 +12,12 @@ endif()
 
 # Compiles the common headers and these as the target NAME.
 function(dp_precompile name)
-  cmake_parse_arguments(ARG "" "OPTIMIZATION" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "OPTIONS;DEPS" ${ARGN})
   set(source ${CMAKE_BINARY_DIR}/precompiled/${name}.cc)
   file(CONFIGURE OUTPUT ${source} CONTENT "// Nothing: ${name} is its headers.\n")
   add_library(${name} OBJECT ${source})
   target_link_libraries(${name} PRIVATE dp_options ${ARG_DEPS})
-  target_compile_options(${name} PRIVATE ${ARG_OPTIMIZATION})
+  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
   target_precompile_headers(${name} PRIVATE
     <algorithm> <cstdint> <deque> <filesystem> <fstream> <functional> <map> <memory> <optional> <set>
     <string> <thread> <utility> <variant> <vector>
@@ -30,8 +32,9 @@ endfunction()
 
 if(DP_PRECOMPILES)
   dp_precompile(dp_headers)
+  dp_precompile(dp_shareable_headers OPTIONS ${DP_SHAREABLE_OPTIONS})
   dp_precompile(dp_test_headers <gmock/gmock.h> <gtest/gtest.h>
-    OPTIMIZATION ${DP_TEST_OPTIMIZATION} DEPS GTest::gmock)
+    OPTIONS ${DP_TEST_OPTIMIZATION} DEPS GTest::gmock)
 endif()
 
 function(dp_reuse_headers name headers)

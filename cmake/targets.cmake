@@ -1,16 +1,22 @@
 include(precompiled)
 
-# dp_library(NAME SOURCES... DEPS LIBS...)   a static library, one a folder
+# dp_library(NAME SOURCES... DEPS LIBS...)   a static library, one a folder; SHAREABLE: also part of
+#                                            libdp_distributed
 # dp_binary(NAME SOURCES... DEPS LIBS...)    a program in build/bin
 # dp_tests(NAME SOURCES... DEPS LIBS...)     the tests of one folder: one program, one ctest entry; COMPUTES: it
 #                                            computes for seconds
 # dp_source_options(SOURCE OPTIONS...)       compiles one source with further options
 
 function(dp_library name)
-  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "SHAREABLE" "" "DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC dp_options ${ARG_DEPS})
-  dp_reuse_headers(${name} dp_headers)
+  if(ARG_SHAREABLE)
+    target_compile_options(${name} PRIVATE ${DP_SHAREABLE_OPTIONS})
+    dp_reuse_headers(${name} dp_shareable_headers)
+  else()
+    dp_reuse_headers(${name} dp_headers)
+  endif()
 endfunction()
 
 function(dp_binary name)

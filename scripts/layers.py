@@ -57,6 +57,7 @@ MAY_INCLUDE = {
     "worker/engine/collectives/gloo": ["worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/nccl": ["store/wire", *COLLECTIVES],
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
+    "worker/library": [*rooms("worker/engine/collectives", "local gloo shm"), "worker/engine/collectives", "store/wire", "store", "base"],
     "worker/engine/nn": ["base"],
     "worker/engine/data": ["worker/engine/device", "worker/engine/nn", "base"],
     "worker/engine/ddp": ["worker/engine/collectives", "worker/engine/nn", "base"],
@@ -161,8 +162,10 @@ def allowed(source, target):
 
 def included_path(header):
     """The path below the root that an include names; None for another project's header."""
-    if header.startswith("dp/"):
+    if header.startswith("dp/v1/"):
         return "proto/" + header
+    if header.startswith("dp/"):
+        return "worker/library/include/" + header
     return header if header.split("/")[0] in FOLDERS else None
 
 

@@ -7,33 +7,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "spdlog/sinks/stdout_sinks.h"
-#include "spdlog/spdlog.h"
+#include "base/program/log_sink.h"
 
 namespace dp {
 namespace {
-
-spdlog::logger& Logger() {
-  static const std::shared_ptr<spdlog::logger> logger = [] {
-    auto made = spdlog::stderr_logger_mt("dp");
-    made->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
-    made->flush_on(spdlog::level::info);
-    return made;
-  }();
-  return *logger;
-}
-
-spdlog::level::level_enum Level(Severity severity) {
-  switch (severity) {
-    case Severity::kInfo:
-      return spdlog::level::info;
-    case Severity::kWarning:
-      return spdlog::level::warn;
-    case Severity::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::err;
-}
 
 // The longest value in a log line; the logs of the job have the rest.
 constexpr size_t kValueBytesMax = 4 << 10;
@@ -56,7 +33,7 @@ void Log(Severity severity, absl::string_view event, std::initializer_list<LogFi
   for (const LogField& field : fields) {
     absl::StrAppend(&line, " ", field.name, "=", Quoted(field.value));
   }
-  Logger().log(Level(severity), "{}", line);
+  WriteLogLine(severity, line);
 }
 
 }  // namespace dp

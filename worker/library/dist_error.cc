@@ -1,0 +1,67 @@
+#include "worker/library/dist_error.h"
+
+#include "absl/strings/str_cat.h"
+#include "worker/engine/collectives/failure.h"
+
+namespace dp::library {
+namespace {
+
+using distributed::ErrorKind;
+
+ErrorKind KindOf(absl::StatusCode code, ErrorSource source) {
+  const bool operation = source == ErrorSource::kOperation;
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+      return operation ? ErrorKind::kMismatch : ErrorKind::kInvalidArgument;
+    case absl::StatusCode::kNotFound:
+      return ErrorKind::kInvalidArgument;
+    case absl::StatusCode::kUnimplemented:
+      return ErrorKind::kUnsupported;
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAlreadyExists:
+      return ErrorKind::kWrongState;
+    case absl::StatusCode::kDeadlineExceeded:
+      return ErrorKind::kTimeout;
+    case absl::StatusCode::kUnavailable:
+      return operation ? ErrorKind::kPeerGone : ErrorKind::kUnreachable;
+    case absl::StatusCode::kDataLoss:
+      return ErrorKind::kUnreachable;
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kCancelled:
+      return ErrorKind::kAborted;
+    case absl::StatusCode::kResourceExhausted:
+      return ErrorKind::kLimit;
+    default:
+      return ErrorKind::kInternal;
+  }
+}
+
+absl::string_view RemedyOf(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kTimeout:
+      return "; check that every rank runs and calls the same operations, or raise the timeout";
+    case ErrorKind::kPeerGone:
+      return "; the output of that rank says why it ended";
+    case ErrorKind::kMismatch:
+      return "; call the same operation with the same arguments on every rank";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+distributed::DistError DistErrorOf(const absl::Status& status, ErrorSource source,
+                                   absl::string_view context) {
+  const ErrorKind kind = KindOf(status.code(), source);
+  const absl::string_view remedy = source == ErrorSource::kOperation ? RemedyOf(kind) : "";
+  return {kind,
+          absl::StrCat(context, context.empty() ? "" : ": ", std::string(status.message()), remedy),
+          engine::MissingRanks(status)};
+}
+
+void OrThrow(const absl::Status& status, ErrorSource source, absl::string_view context) {
+  if (!status.ok()) throw DistErrorOf(status, source, context);
+}
+
+}  // namespace dp::library

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dp/elements.h"
+#include "dp/errors.h"
+#include "dp/store.h"
+
+// torch.distributed for C++: docs/library.md. The functions carry its names.
+
+namespace dp::library {
+class JoinedGroup;
+class PendingWork;
+}  // namespace dp::library
+
+namespace dp::distributed {
+
+enum class ReduceOp { kSum, kAvg, kMin, kMax };
+
+// How a process becomes a rank; the fields are those of torch.distributed.init_process_group.
+struct InitOptions {
+  // "auto", "shm" or "gloo", in any case. "auto" is shm where all ranks are on one host, else gloo.
+  std::string backend = "auto";
+  // env://, tcp://HOST:PORT or file:///PATH. Empty, and no store: env://.
+  std::string init_method = {};
+  // Where the ranks meet instead of an init method; world_size and rank are then required.
+  std::optional<Store> store = std::nullopt;
+  // Override WORLD_SIZE and RANK of env://.
+  std::optional<int> world_size = std::nullopt;
+  std::optional<int> rank = std::nullopt;
+  // The time limit of joining, and of every operation.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  // Distinguishes groups that meet in the same store.
+  std::string group_name = "default";
+};
+
+// Ranks that call collectives together: processes, or threads of one process. A handle; its copies
+// name the same group. An empty handle is no member of its group. The last handle of a group that
+// destroy_process_group has not left aborts what is in flight, and peers may conclude that the rank
+// died. Calls come from one thread at a time; abort may come from any.
+class ProcessGroup {
+ public:
+  ProcessGroup() = default;
+  // Joins a group that is not the default group, for ranks that are threads. Blocks until all ranks
+  // have joined. Errors: as init_process_group.
+  explicit ProcessGroup(const InitOptions& options);
+
+  explicit operator bool() const { return joined_ != nullptr; }
+  int rank() const;
+  int size() const;
+  // "shm" or "gloo".
+  std::string backend() const;
+  std::string name() const;
+  // Ends every operation, in flight or later, with kAborted and `why`. Peers learn of it when this
+  // group or its process ends. Idempotent; the first reason stays.
+  void abort(std::string_view why) const;
+
+  // For the library itself.
+  explicit ProcessGroup(std::shared_ptr<library::JoinedGroup> joined)
+      : joined_(std::move(joined)) {}
+  const std::shared_ptr<library::JoinedGroup>& joined() const { return joined_; }
+
+ private:
+  std::shared_ptr<library::JoinedGroup> joined_;
+};
+
+// An operation in flight. The destructor waits for its end, because the operation uses the caller's
+// memory until then.
+class Work {
+ public:
+  explicit Work(std::unique_ptr<library::PendingWork> pending);
+  Work(Work&&) noexcept;
+  Work& operator=(Work&&) noexcept;
+  ~Work();
+
+  // Blocks until the operation has ended; later calls have the same outcome. After an error the
+  // contents of its memory are unspecified. Errors: kTimeout names the ranks that did not arrive;
+  // kPeerGone; kMismatch, where the backend sees it; kAborted; kLimit thousands are in flight.
+  void wait();
+  bool is_completed() const;
+
+ private:
+  std::unique_ptr<library::PendingWork> pending_;
+};
+
+bool is_available();
+bool is_gloo_available();
+bool is_nccl_available();
+bool is_mpi_available();
+
+// Makes the default group, which the functions below use unless they are given another. Blocks
+// until all ranks have joined.
+// Errors: kInvalidArgument names the option or the variable. kWrongState a default group exists, or
+// a file is of an earlier run. kUnsupported the backend is not in this build. kTimeout names the
+// ranks that did not arrive. kUnreachable the store, the network or a peer failed meanwhile.
+void init_process_group(const InitOptions& options = {});
+bool is_initialized();
+// Errors: kWrongState there is none.
+ProcessGroup default_group();
+// Makes a group of some ranks of the default group. All of its ranks call this, in the same order;
+// those that are not in `ranks` get an empty handle. Empty `backend`, and no timeout: those of the
+// default group.
+ProcessGroup new_group(std::span<const int> ranks, std::string_view backend = {},
+                       std::optional<std::chrono::milliseconds> timeout = std::nullopt);
+// A rank's last call: blocks until every peer calls it or is gone, then leaves. Without an argument
+// it leaves the default group; without a default group it does nothing.
+void destroy_process_group();
+void destroy_process_group(ProcessGroup group);
+
+int get_rank(const ProcessGroup& group = default_group());
+int get_world_size(const ProcessGroup& group = default_group());
+std::string get_backend(const ProcessGroup& group = default_group());
+
+// The collectives. Every rank of the group calls the same ones in the same order. A `src` is a rank
+// of the default group, also for a group made by new_group. After the first error of a group all
+// its later operations fail with that error. Errors: as Work::wait; also kInvalidArgument, and
+// kUnsupported for an element type that the operation does not know.
+
+// In place: afterwards every rank has the reduction of all ranks' `data`.
+void all_reduce(MutableElements data, ReduceOp op = ReduceOp::kSum,
+                const ProcessGroup& group = default_group());
+Work all_reduce_async(MutableElements data, ReduceOp op = ReduceOp::kSum,
+                      const ProcessGroup& group = default_group());
+// In place: afterwards every rank has `src`'s data.
+void broadcast(MutableElements data, int src, const ProcessGroup& group = default_group());
+Work broadcast_async(MutableElements data, int src, const ProcessGroup& group = default_group());
+// `output` has world size times the elements of `input`, rank r's at r times its count.
+void all_gather(MutableElements output, Elements input,
+                const ProcessGroup& group = default_group());
+Work all_gather_async(MutableElements output, Elements input,
+                      const ProcessGroup& group = default_group());
+// Blocks until every rank has called it.
+void barrier(const ProcessGroup& group = default_group());
+Work barrier_async(const ProcessGroup& group = default_group());
+// The same through the store, with a time limit of its own; a failure leaves the group usable.
+// Errors: kTimeout names the ranks that did not arrive.
+void monitored_barrier(const ProcessGroup& group = default_group(),
+                       std::optional<std::chrono::milliseconds> timeout = std::nullopt);
+
+}  // namespace dp::distributed
+
+// Users write dp::all_reduce. dp's own sources have other names there.
+#ifndef DP_IN_TREE
+namespace dp {
+using namespace distributed;  // NOLINT
+}
+#endif

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+namespace dp::distributed {
+
+// The type of an array's elements.
+enum class DataType { kFloat32, kFloat64, kInt32, kInt64, kUint8 };
+
+// The element types that ranks can exchange, with their tags.
+template <typename T>
+struct DataTypeOf;
+template <>
+struct DataTypeOf<float> {
+  static constexpr DataType kTag = DataType::kFloat32;
+};
+template <>
+struct DataTypeOf<double> {
+  static constexpr DataType kTag = DataType::kFloat64;
+};
+template <>
+struct DataTypeOf<int32_t> {
+  static constexpr DataType kTag = DataType::kInt32;
+};
+template <>
+struct DataTypeOf<int64_t> {
+  static constexpr DataType kTag = DataType::kInt64;
+};
+template <>
+struct DataTypeOf<uint8_t> {
+  static constexpr DataType kTag = DataType::kUint8;
+};
+
+template <typename T>
+concept Element = requires {
+  DataTypeOf<std::remove_const_t<T>>::kTag;
+};
+
+// An array that std::data and std::size describe: std::vector, std::array, std::span, float[3].
+template <typename Array>
+using ElementOf = std::remove_pointer_t<decltype(std::data(std::declval<Array&>()))>;
+template <typename Array>
+concept ElementArray = requires(Array& array) {
+  std::size(array);
+  requires Element<ElementOf<Array>>;
+};
+
+// The elements of a caller's array, which an operation reads. The array outlives the operation.
+struct Elements {
+  template <ElementArray Array>
+  Elements(const Array& array)  // NOLINT: an array is passed as it is
+      : data(std::data(array)),
+        count(std::size(array)),
+        type(DataTypeOf<std::remove_const_t<ElementOf<const Array>>>::kTag),
+        bytes(count * sizeof(ElementOf<const Array>)) {}
+
+  const void* data;
+  size_t count;
+  DataType type;
+  size_t bytes;
+};
+
+// The same for an operation that also writes. The operation uses the memory until it has ended.
+struct MutableElements {
+  template <ElementArray Array>
+  requires(!std::is_const_v<ElementOf<Array>>)
+      MutableElements(Array&& array)  // NOLINT: an array is passed as it is
+      : data(std::data(array)),
+        count(std::size(array)),
+        type(DataTypeOf<ElementOf<Array>>::kTag),
+        bytes(count * sizeof(ElementOf<Array>)) {}
+
+  void* data;
+  size_t count;
+  DataType type;
+  size_t bytes;
+};
+
+}  // namespace dp::distributed

@@ -1,0 +1,164 @@
+#include "worker/library/joined_group.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "store/wire/deadline.h"
+#include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/store_arrival.h"
+#include "worker/library/backend.h"
+#include "worker/library/dist_error.h"
+
+namespace dp::library {
+namespace {
+
+using distributed::DistError;
+using distributed::ErrorKind;
+
+constexpr absl::string_view kJoinRemedy =
+    "; check that they run, with the same init method, world size and group name";
+
+// A timeout names the ranks; every other error of joining is the store's or the caller's.
+[[noreturn]] void ThrowJoinError(const absl::Status& status, const std::string& context) {
+  if (!absl::IsDeadlineExceeded(status)) throw DistErrorOf(status, ErrorSource::kStore, context);
+  throw DistErrorOf(engine::WithMore(status, kJoinRemedy), ErrorSource::kStore, context);
+}
+
+std::string BarrierPrefix(int64_t number) { return absl::StrCat("monitored_barrier/", number); }
+
+}  // namespace
+
+JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> store, Options options)
+    : options_(std::move(options)), store_(OwnKeys(store, options_)) {
+  absl::StatusOr<OpenedGroup> opened = OpenGroup(
+      options_.backend, *store_->store,
+      {options_.rank, options_.size, options_.timeout, store_->own_address}, VariablesOfProcess());
+  if (!opened.ok()) ThrowJoinError(opened.status(), Context());
+  backend_ = opened->backend;
+  MutexLock lock(mu_);
+  group_ = std::move(opened->group);
+}
+
+std::shared_ptr<OpenStore> JoinedGroup::OwnKeys(const std::shared_ptr<OpenStore>& store,
+                                                const Options& options) {
+  const std::string prefix = absl::StrCat("dp/", options.name);
+  const int64_t run = OrThrow(store->store->Add(absl::StrCat(prefix, "/runs/", options.rank), 1),
+                              ErrorSource::kStore, absl::StrCat("group '", options.name, "'"));
+  return OpenPrefixStore(absl::StrCat(prefix, "/run_", run), store);
+}
+
+std::string JoinedGroup::Context() const {
+  return absl::StrCat("group '", options_.name, "', rank ", options_.rank);
+}
+
+std::unique_ptr<engine::Work> JoinedGroup::Start(const Begin& begin) {
+  CheckHere();
+  return begin(*group());
+}
+
+void JoinedGroup::CheckHere() const {
+  if (!left()) return;
+  throw DistError(ErrorKind::kWrongState,
+                  absl::StrCat(Context(), " has left it by destroy_process_group; join again"));
+}
+
+std::shared_ptr<engine::Group> JoinedGroup::group() const {
+  MutexLock lock(mu_);
+  return group_;
+}
+
+std::optional<std::string> JoinedGroup::why_aborted() const {
+  MutexLock lock(mu_);
+  return why_aborted_;
+}
+
+int JoinedGroup::RankOf(int global_rank) const {
+  const std::vector<int>& ranks = options_.global_ranks;
+  const auto found = std::find(ranks.begin(), ranks.end(), global_rank);
+  if (!ranks.empty() && found != ranks.end()) return static_cast<int>(found - ranks.begin());
+  if (ranks.empty() && global_rank >= 0 && global_rank < options_.size) return global_rank;
+  throw DistError(
+      ErrorKind::kInvalidArgument,
+      absl::StrCat(Context(), ": rank ", global_rank, " is not in the group; give ",
+                   ranks.empty() ? absl::StrCat("0 to ", options_.size - 1)
+                                 : absl::StrCat("one of ", absl::StrJoin(ranks, ", "))));
+}
+
+void JoinedGroup::MonitoredBarrier(absl::Duration timeout) {
+  CheckHere();
+  const wire::Deadline deadline(timeout);
+  const int64_t number = ++monitored_barriers_;
+  std::vector<int> missing;
+  const auto stopped = [&] { return deadline.passed() || why_aborted().has_value(); };
+  const auto cards = engine::AwaitRanks(*store_->store, BarrierPrefix(number), options_.rank,
+                                        options_.size, "", stopped, &missing);
+  if (absl::IsAborted(cards.status())) {
+    const std::optional<std::string> why = why_aborted();
+    const absl::Status status =
+        why ? engine::AbortedBecause("monitored_barrier", absl::AbortedError(*why))
+            : engine::DidNotArrive("monitored_barrier", missing, timeout);
+    OrThrow(status, ErrorSource::kOperation, Context());
+  }
+  OrThrow(cards.status(), ErrorSource::kStore, Context());
+  // Every rank has begun this barrier, and has therefore read all keys of the one before.
+  const std::string old = absl::StrCat(BarrierPrefix(number - 1), "/", options_.rank, "/arrived");
+  OrThrow(store_->store->Delete(old).status(), ErrorSource::kStore, Context());
+}
+
+std::shared_ptr<JoinedGroup> JoinedGroup::MakeGroup(const std::vector<int>& ranks,
+                                                    absl::string_view backend,
+                                                    absl::Duration timeout) {
+  CheckHere();
+  CheckRanks(ranks);
+  const std::string name = absl::StrCat("group_", ++groups_made_);
+  const auto self = std::find(ranks.begin(), ranks.end(), options_.rank);
+  if (self == ranks.end()) return nullptr;
+  Options options{.name = name,
+                  .backend = options_.backend,
+                  .rank = static_cast<int>(self - ranks.begin()),
+                  .size = static_cast<int>(ranks.size()),
+                  .timeout = timeout,
+                  .global_ranks = ranks};
+  if (!backend.empty()) options.backend = OrThrow(BackendNamed(backend), ErrorSource::kCaller);
+  return std::make_shared<JoinedGroup>(store_, std::move(options));
+}
+
+void JoinedGroup::CheckRanks(const std::vector<int>& ranks) const {
+  const std::set<int> different(ranks.begin(), ranks.end());
+  if (ranks.empty() || different.size() != ranks.size())
+    throw DistError(ErrorKind::kInvalidArgument,
+                    absl::StrCat(Context(), ": new_group of ranks ", absl::StrJoin(ranks, ", "),
+                                 "; give one rank at least, and each once"));
+  for (const int rank : ranks) RankOf(rank);
+}
+
+void JoinedGroup::Abort(absl::string_view why) {
+  {
+    MutexLock lock(mu_);
+    if (!why_aborted_) why_aborted_ = std::string(why);
+  }
+  if (const auto here = group()) here->Abort(absl::AbortedError(why));
+}
+
+void JoinedGroup::Leave() {
+  const std::shared_ptr<engine::Group> here = group();
+  if (here == nullptr) return;
+  (void)here->Leave()->Wait();  // a group that has failed does not wait, and nobody needs it
+  MutexLock lock(mu_);
+  group_.reset();
+}
+
+PendingWork::PendingWork(std::unique_ptr<engine::Work> work, std::string context,
+                         std::unique_ptr<std::vector<uint8_t>> memory)
+    : memory_(std::move(memory)), context_(std::move(context)), work_(std::move(work)) {}
+
+PendingWork::~PendingWork() {
+  (void)work_->Wait();  // only for the memory; an error shows in the group's next operation
+}
+
+void PendingWork::Wait() { OrThrow(work_->Wait(), ErrorSource::kOperation, context_); }
+
+}  // namespace dp::library

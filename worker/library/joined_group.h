@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "dp/distributed.h"
+#include "worker/engine/collectives/group.h"
+#include "worker/library/open_store.h"
+
+namespace dp::library {
+
+// A rank's membership of a group, from joining until it leaves: what a ProcessGroup is a handle of.
+// Throws DistError. Calls come from one thread at a time; Abort may come from any.
+class JoinedGroup {
+ public:
+  struct Options {
+    std::string name;
+    std::string backend;  // a result of BackendNamed
+    int rank = 0;
+    int size = 1;
+    absl::Duration timeout;
+    // For people and for `src`: the number of each rank in the default group; empty: the same.
+    std::vector<int> global_ranks;
+  };
+
+  // Joins the ranks that meet in `store`, of which each has the same name and size.
+  JoinedGroup(std::shared_ptr<OpenStore> store, Options options);
+
+  const Options& options() const { return options_; }
+  // "shm" or "gloo".
+  const std::string& backend() const { return backend_; }
+  bool left() const { return group() == nullptr; }
+
+  // Begins an operation, named as the caller's verb.
+  using Begin = std::function<std::unique_ptr<engine::Work>(engine::Group& group)>;
+  std::unique_ptr<engine::Work> Start(const Begin& begin);
+  // The rank in this group of a rank of the default group.
+  int RankOf(int global_rank) const;
+  // Blocks until every rank has called it.
+  void MonitoredBarrier(absl::Duration timeout);
+  // A group of `ranks` of this one, which all ranks of this one make together. Null on the ranks
+  // that are not in it. An empty backend is this group's.
+  std::shared_ptr<JoinedGroup> MakeGroup(const std::vector<int>& ranks, absl::string_view backend,
+                                         absl::Duration timeout);
+  void Abort(absl::string_view why);
+  // Blocks until every peer leaves or is gone. Errors of peers do not matter any more.
+  void Leave();
+  // Begins the messages of errors: "group 'default', rank 1".
+  std::string Context() const;
+
+ private:
+  void CheckHere() const;
+  void CheckRanks(const std::vector<int>& ranks) const;
+  // The keys of this run: a group of the same name may have met in the store before.
+  static std::shared_ptr<OpenStore> OwnKeys(const std::shared_ptr<OpenStore>& store,
+                                            const Options& options);
+  std::shared_ptr<engine::Group> group() const DP_EXCLUDES(mu_);
+  std::optional<std::string> why_aborted() const DP_EXCLUDES(mu_);
+
+  const Options options_;
+  const std::shared_ptr<OpenStore> store_;
+  std::string backend_;
+  int64_t monitored_barriers_ = 0;
+  int64_t groups_made_ = 0;
+
+  mutable Mutex mu_;
+  std::shared_ptr<engine::Group> group_ DP_GUARDED_BY(mu_);  // null once the rank has left
+  std::optional<std::string> why_aborted_ DP_GUARDED_BY(mu_);
+};
+
+// An operation of a group, and the memory that it uses beside the caller's.
+class PendingWork {
+ public:
+  PendingWork(std::unique_ptr<engine::Work> work, std::string context,
+              std::unique_ptr<std::vector<uint8_t>> memory = nullptr);
+  ~PendingWork();
+  PendingWork(const PendingWork&) = delete;
+  PendingWork& operator=(const PendingWork&) = delete;
+
+  void Wait();
+  bool done() const { return work_->done(); }
+
+ private:
+  const std::unique_ptr<std::vector<uint8_t>> memory_;
+  const std::string context_;
+  const std::unique_ptr<engine::Work> work_;
+};
+
+}  // namespace dp::library

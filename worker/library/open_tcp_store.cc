@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "store/async_hash_store.h"
+#include "store/wire/deadline.h"
+#include "store/wire/server.h"
+#include "store/wire/socket.h"
+#include "store/wire/tcp_store.h"
+#include "worker/library/open_store.h"
+
+namespace dp::library {
+namespace {
+
+// How long a client waits before it looks again for a server that does not listen yet.
+constexpr absl::Duration kRetry = absl::Milliseconds(100);
+
+// A store in this process' memory, and its server.
+struct ServedStore {
+  AsyncHashStore store;
+  std::unique_ptr<wire::Server> server;
+};
+
+absl::StatusOr<bool> IsOwnHost(const std::string& host) {
+  DP_ASSIGN_OR_RETURN(const auto addresses, wire::AddressesOf(host));
+  return std::any_of(addresses.begin(), addresses.end(), wire::IsOfThisHost);
+}
+
+absl::StatusOr<std::shared_ptr<ServedStore>> Serve(const std::string& host, uint16_t port) {
+  DP_ASSIGN_OR_RETURN(const bool own, IsOwnHost(host));
+  auto served = std::make_shared<ServedStore>();
+  auto server = wire::Server::Start(served->store, {.host = own ? host : "", .port = port});
+  if (absl::IsAlreadyExists(server.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("port ", port, " of ", host,
+                     " is taken by another program; choose another port, or let rank 0 connect to "
+                     "the store there as a client, as TORCHELASTIC_USE_AGENT_STORE=True does"));
+  }
+  if (!server.ok()) return server.status();
+  served->server = *std::move(server);
+  return served;
+}
+
+void Pause(absl::Duration duration) {
+  Mutex mu;
+  CondVar never;
+  MutexLock lock(mu);
+  (void)never.WaitFor(mu, duration);  // a spurious wake only looks again sooner
+}
+
+bool MayListenSoon(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+absl::StatusOr<std::unique_ptr<wire::TcpStore>> Connect(const std::string& host, uint16_t port,
+                                                        absl::Duration timeout) {
+  const wire::Deadline deadline(timeout);
+  for (;;) {
+    wire::TcpStoreOptions options{.server = {.host = host, .port = port},
+                                  .timeout = std::max(deadline.left(), kRetry)};
+    auto store = wire::TcpStore::Open(options);
+    if (store.ok() || !MayListenSoon(store.status())) return store;
+    if (deadline.passed()) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("no store at ", host, ":", port, " within ", absl::FormatDuration(timeout),
+                       " (", std::string(store.status().message()),
+                       "); check that rank 0 runs and that its address can be reached"));
+    }
+    Pause(std::min(kRetry, deadline.left()));
+  }
+}
+
+// The address from which this process reaches the server. A peer can reach it there too.
+absl::StatusOr<std::string> AddressTowards(const std::string& host, uint16_t port,
+                                           absl::Duration timeout) {
+  DP_ASSIGN_OR_RETURN(const FileDescriptor socket, wire::Connect(host, port, timeout));
+  DP_ASSIGN_OR_RETURN(const std::string end, wire::EndOf(socket.get()));
+  const std::string address = end.substr(0, end.rfind(':'));
+  return address.starts_with('[') ? address.substr(1, address.size() - 2) : address;
+}
+
+}  // namespace
+
+absl::StatusOr<OpenTcp> OpenTcpStore(const distributed::TcpStoreOptions& options) {
+  const absl::Duration timeout = absl::FromChrono(options.timeout);
+  std::shared_ptr<ServedStore> served;
+  uint16_t port = options.port;
+  std::string host = options.host;
+  if (options.is_master) {
+    DP_ASSIGN_OR_RETURN(served, Serve(host, port));
+    port = served->server->port();
+  }
+  DP_ASSIGN_OR_RETURN(auto store, Connect(host, port, timeout));
+  DP_ASSIGN_OR_RETURN(const std::string own, AddressTowards(host, port, timeout));
+  return OpenTcp{std::make_shared<OpenStore>(OpenStore{std::move(served), std::move(store), own}),
+                 port};
+}
+
+}  // namespace dp::library

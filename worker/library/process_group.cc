@@ -1,0 +1,160 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "dp/distributed.h"
+#include "worker/library/backend.h"
+#include "worker/library/dist_error.h"
+#include "worker/library/init_method.h"
+#include "worker/library/joined_group.h"
+#include "worker/library/open_store.h"
+
+namespace dp::distributed {
+namespace {
+
+using library::ErrorSource;
+using library::JoinedGroup;
+using library::Meeting;
+using library::OpenStore;
+
+// The default group, and those made of its ranks. torch.distributed's calls name no group, so this
+// is the library's one global state.
+struct Registry {
+  Mutex mu;
+  ProcessGroup default_group DP_GUARDED_BY(mu);
+  std::vector<ProcessGroup> made DP_GUARDED_BY(mu);
+};
+
+Registry& TheRegistry() {
+  static Registry registry;  // destroyed at exit, so that peers do not wait for this rank
+  return registry;
+}
+
+std::shared_ptr<OpenStore> OpenMeeting(const InitOptions& options, const Meeting& meeting) {
+  switch (meeting.where) {
+    case Meeting::Where::kStore:
+      return options.store->open();
+    case Meeting::Where::kFile:
+      return library::OrThrow(library::OpenFileStore(meeting.path, meeting.world_size),
+                              ErrorSource::kStore);
+    case Meeting::Where::kTcp:
+      break;
+  }
+  const TcpStoreOptions tcp{.host = meeting.host,
+                            .port = meeting.port,
+                            .is_master = meeting.rank == 0 && !meeting.served,
+                            .timeout = options.timeout};
+  auto store = library::OrThrow(library::OpenTcpStore(tcp), ErrorSource::kStore).store;
+  return meeting.attempt.empty() ? store : library::OpenPrefixStore(meeting.attempt, store);
+}
+
+std::shared_ptr<JoinedGroup> Join(const InitOptions& options) {
+  const std::string backend =
+      library::OrThrow(library::BackendNamed(options.backend), ErrorSource::kCaller);
+  const Meeting meeting = library::OrThrow(
+      library::ReadMeeting(options, library::VariablesOfProcess()), ErrorSource::kCaller);
+  if (options.timeout <= std::chrono::milliseconds::zero()) {
+    throw DistError(ErrorKind::kInvalidArgument,
+                    absl::StrCat("timeout is ", options.timeout.count(), " ms; give more than 0"));
+  }
+  return std::make_shared<JoinedGroup>(
+      OpenMeeting(options, meeting),
+      JoinedGroup::Options{options.group_name, backend, meeting.rank, meeting.world_size,
+                           absl::FromChrono(options.timeout)});
+}
+
+JoinedGroup& Member(const ProcessGroup& group) {
+  if (group) return *group.joined();
+  throw DistError(ErrorKind::kWrongState,
+                  "the group is empty: this rank is no member of it; call its operations only on "
+                  "the ranks that new_group was given");
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(const InitOptions& options) : joined_(Join(options)) {}
+
+int ProcessGroup::rank() const { return joined_ ? joined_->options().rank : -1; }
+int ProcessGroup::size() const { return joined_ ? joined_->options().size : -1; }
+std::string ProcessGroup::backend() const { return Member(*this).backend(); }
+std::string ProcessGroup::name() const { return Member(*this).options().name; }
+void ProcessGroup::abort(std::string_view why) const {
+  Member(*this).Abort({why.data(), why.size()});
+}
+
+void init_process_group(const InitOptions& options) {
+  Registry& registry = TheRegistry();
+  if (is_initialized()) {
+    throw DistError(ErrorKind::kWrongState,
+                    "the default process group exists already; call destroy_process_group first");
+  }
+  ProcessGroup group(options);  // without the lock, because it waits for peers
+  MutexLock lock(registry.mu);
+  registry.default_group = std::move(group);
+}
+
+bool is_initialized() {
+  Registry& registry = TheRegistry();
+  MutexLock lock(registry.mu);
+  return static_cast<bool>(registry.default_group);
+}
+
+ProcessGroup default_group() {
+  Registry& registry = TheRegistry();
+  MutexLock lock(registry.mu);
+  if (registry.default_group) return registry.default_group;
+  throw DistError(ErrorKind::kWrongState,
+                  "there is no default process group; call init_process_group first");
+}
+
+ProcessGroup new_group(std::span<const int> ranks, std::string_view backend,
+                       std::optional<std::chrono::milliseconds> timeout) {
+  const ProcessGroup all = default_group();
+  JoinedGroup& base = *all.joined();
+  const ProcessGroup made(
+      base.MakeGroup({ranks.begin(), ranks.end()}, {backend.data(), backend.size()},
+                     timeout ? absl::FromChrono(*timeout) : base.options().timeout));
+  Registry& registry = TheRegistry();
+  MutexLock lock(registry.mu);
+  if (made) registry.made.push_back(made);
+  return made;
+}
+
+void destroy_process_group() {
+  Registry& registry = TheRegistry();
+  ProcessGroup all;
+  std::vector<ProcessGroup> made;
+  {
+    MutexLock lock(registry.mu);
+    all = std::exchange(registry.default_group, {});
+    made = std::exchange(registry.made, {});
+  }
+  for (const ProcessGroup& group : made) group.joined()->Leave();
+  if (all) all.joined()->Leave();
+}
+
+void destroy_process_group(ProcessGroup group) {
+  Registry& registry = TheRegistry();
+  bool is_default = false;
+  {
+    MutexLock lock(registry.mu);
+    is_default = group && group.joined() == registry.default_group.joined();
+    std::erase_if(registry.made, [&](const auto& each) { return each.joined() == group.joined(); });
+  }
+  if (is_default) return destroy_process_group();
+  if (group) group.joined()->Leave();
+}
+
+int get_rank(const ProcessGroup& group) { return group.rank(); }
+int get_world_size(const ProcessGroup& group) { return group.size(); }
+std::string get_backend(const ProcessGroup& group) { return group.backend(); }
+
+bool is_available() { return true; }
+bool is_gloo_available() { return DP_HAS_GLOO; }
+bool is_nccl_available() { return false; }
+bool is_mpi_available() { return false; }
+
+}  // namespace dp::distributed

@@ -1,0 +1,108 @@
+#include "dp/store.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "worker/library/dist_error.h"
+#include "worker/library/open_store.h"
+
+namespace dp::distributed {
+namespace {
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+absl::Span<const std::string> View(std::span<const std::string> texts) {
+  return {texts.data(), texts.size()};
+}
+
+template <typename T>
+T StoreOrThrow(absl::StatusOr<T> value) {
+  return library::OrThrow(std::move(value), library::ErrorSource::kStore);
+}
+
+void StoreOrThrow(const absl::Status& status) {
+  library::OrThrow(status, library::ErrorSource::kStore);
+}
+
+}  // namespace
+
+void Store::set(std::string_view key, std::string_view value) const {
+  StoreOrThrow(open_->store->Set(View(key), View(value)));
+}
+
+void Store::multi_set(std::span<const std::pair<std::string, std::string>> pairs) const {
+  std::vector<dp::Store::Pair> all;
+  for (const auto& [key, value] : pairs) all.push_back({key, value});
+  StoreOrThrow(open_->store->MultiSet(all));
+}
+
+void Store::append(std::string_view key, std::string_view value) const {
+  StoreOrThrow(open_->store->Append(View(key), View(value)));
+}
+
+std::string Store::get(std::string_view key) const {
+  return StoreOrThrow(open_->store->Get(View(key), absl::FromChrono(timeout_)));
+}
+
+std::vector<std::string> Store::multi_get(std::span<const std::string> keys) const {
+  return StoreOrThrow(open_->store->MultiGet(View(keys), absl::FromChrono(timeout_)));
+}
+
+void Store::wait(std::span<const std::string> keys) const { wait(keys, timeout_); }
+
+void Store::wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) const {
+  StoreOrThrow(open_->store->Wait(View(keys), absl::FromChrono(timeout)));
+}
+
+bool Store::check(std::span<const std::string> keys) const {
+  return StoreOrThrow(open_->store->Check(View(keys)));
+}
+
+int64_t Store::add(std::string_view key, int64_t amount) const {
+  return StoreOrThrow(open_->store->Add(View(key), amount));
+}
+
+std::string Store::compare_set(std::string_view key, std::string_view expected,
+                               std::string_view desired) const {
+  return StoreOrThrow(open_->store->CompareSet(View(key), View(expected), View(desired)));
+}
+
+bool Store::delete_key(std::string_view key) const {
+  return StoreOrThrow(open_->store->Delete(View(key)));
+}
+
+int64_t Store::num_keys() const { return StoreOrThrow(open_->store->NumKeys()); }
+
+std::vector<std::string> Store::list_keys() const { return StoreOrThrow(open_->store->ListKeys()); }
+
+int64_t Store::queue_push(std::string_view key, std::string_view value) const {
+  return StoreOrThrow(open_->store->QueuePush(View(key), View(value)));
+}
+
+std::string Store::queue_pop(std::string_view key) const {
+  return StoreOrThrow(open_->store->QueuePop(View(key), absl::FromChrono(timeout_)));
+}
+
+int64_t Store::queue_len(std::string_view key) const {
+  return StoreOrThrow(open_->store->QueueLength(View(key)));
+}
+
+HashStore::HashStore() : Store(library::OpenHashStore()) {}
+
+FileStore::FileStore(const std::string& path, int world_size)
+    : Store(StoreOrThrow(library::OpenFileStore(path, world_size))) {}
+
+TcpStore::TcpStore(const TcpStoreOptions& options) : Store(nullptr) {
+  library::OpenTcp tcp = StoreOrThrow(library::OpenTcpStore(options));
+  static_cast<Store&>(*this) = Store(std::move(tcp.store));
+  set_timeout(options.timeout);
+  port_ = tcp.port;
+}
+
+PrefixStore::PrefixStore(std::string_view prefix, const Store& store)
+    : Store(library::OpenPrefixStore(View(prefix), store.open())) {
+  set_timeout(store.timeout());
+}
+
+}  // namespace dp::distributed
