@@ -14,12 +14,8 @@ namespace dp::distributed {
 namespace {
 
 using library::JoinedGroup;
+using library::MemberOf;
 using library::PendingWork;
-
-JoinedGroup& MemberOf(const ProcessGroup& group) {
-  (void)group.name();  // throws where the handle is empty
-  return *group.joined();
-}
 
 [[noreturn]] void Reject(ErrorKind kind, const JoinedGroup& group, const std::string& why) {
   throw DistError(kind, absl::StrCat(group.Context(), ": ", why));

@@ -147,8 +147,18 @@ void JoinedGroup::Leave() {
   const std::shared_ptr<engine::Group> here = group();
   if (here == nullptr) return;
   (void)here->Leave()->Wait();  // a group that has failed does not wait, and nobody needs it
-  MutexLock lock(mu_);
-  group_.reset();
+  {
+    MutexLock lock(mu_);
+    group_.reset();
+  }
+  store_.reset();
+}
+
+JoinedGroup& MemberOf(const distributed::ProcessGroup& group) {
+  if (group) return *group.joined();
+  throw DistError(ErrorKind::kWrongState,
+                  "the group is empty: this rank is no member of it; call its operations only on "
+                  "the ranks that new_group was given");
 }
 
 PendingWork::PendingWork(std::unique_ptr<engine::Work> work, std::string context,

@@ -65,7 +65,7 @@ class JoinedGroup {
   std::optional<std::string> why_aborted() const DP_EXCLUDES(mu_);
 
   const Options options_;
-  const std::shared_ptr<OpenStore> store_;
+  std::shared_ptr<OpenStore> store_;  // closed once the rank has left
   std::string backend_;
   int64_t monitored_barriers_ = 0;
   int64_t groups_made_ = 0;
@@ -74,6 +74,9 @@ class JoinedGroup {
   std::shared_ptr<engine::Group> group_ DP_GUARDED_BY(mu_);  // null once the rank has left
   std::optional<std::string> why_aborted_ DP_GUARDED_BY(mu_);
 };
+
+// The membership behind a handle. Throws for an empty one.
+JoinedGroup& MemberOf(const distributed::ProcessGroup& group);
 
 // An operation of a group, and the memory that it uses beside the caller's.
 class PendingWork {

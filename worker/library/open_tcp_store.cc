@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "base/mutex.h"
 #include "base/status.h"
 #include "store/async_hash_store.h"
 #include "store/wire/deadline.h"
@@ -13,12 +12,13 @@
 #include "store/wire/socket.h"
 #include "store/wire/tcp_store.h"
 #include "worker/library/open_store.h"
+#include "worker/library/pause.h"
 
 namespace dp::library {
 namespace {
 
 // How long a client waits before it looks again for a server that does not listen yet.
-constexpr absl::Duration kRetry = absl::Milliseconds(100);
+constexpr absl::Duration kListensSoon = absl::Milliseconds(100);
 
 // A store in this process' memory, and its server.
 struct ServedStore {
@@ -46,13 +46,6 @@ absl::StatusOr<std::shared_ptr<ServedStore>> Serve(const std::string& host, uint
   return served;
 }
 
-void Pause(absl::Duration duration) {
-  Mutex mu;
-  CondVar never;
-  MutexLock lock(mu);
-  (void)never.WaitFor(mu, duration);  // a spurious wake only looks again sooner
-}
-
 bool MayListenSoon(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
@@ -62,7 +55,7 @@ absl::StatusOr<std::unique_ptr<wire::TcpStore>> Connect(const std::string& host,
   const wire::Deadline deadline(timeout);
   for (;;) {
     wire::TcpStoreOptions options{.server = {.host = host, .port = port},
-                                  .timeout = std::max(deadline.left(), kRetry)};
+                                  .timeout = std::max(deadline.left(), kListensSoon)};
     auto store = wire::TcpStore::Open(options);
     if (store.ok() || !MayListenSoon(store.status())) return store;
     if (deadline.passed()) {
@@ -71,7 +64,7 @@ absl::StatusOr<std::unique_ptr<wire::TcpStore>> Connect(const std::string& host,
                        " (", std::string(store.status().message()),
                        "); check that rank 0 runs and that its address can be reached"));
     }
-    Pause(std::min(kRetry, deadline.left()));
+    Pause(std::min(kListensSoon, deadline.left()));
   }
 }
 

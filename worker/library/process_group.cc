@@ -10,7 +10,7 @@
 #include "worker/library/dist_error.h"
 #include "worker/library/init_method.h"
 #include "worker/library/joined_group.h"
-#include "worker/library/open_store.h"
+#include "worker/library/meeting.h"
 
 namespace dp::distributed {
 namespace {
@@ -18,7 +18,6 @@ namespace {
 using library::ErrorSource;
 using library::JoinedGroup;
 using library::Meeting;
-using library::OpenStore;
 
 // The default group, and those made of its ranks. torch.distributed's calls name no group, so this
 // is the library's one global state.
@@ -33,24 +32,6 @@ Registry& TheRegistry() {
   return registry;
 }
 
-std::shared_ptr<OpenStore> OpenMeeting(const InitOptions& options, const Meeting& meeting) {
-  switch (meeting.where) {
-    case Meeting::Where::kStore:
-      return options.store->open();
-    case Meeting::Where::kFile:
-      return library::OrThrow(library::OpenFileStore(meeting.path, meeting.world_size),
-                              ErrorSource::kStore);
-    case Meeting::Where::kTcp:
-      break;
-  }
-  const TcpStoreOptions tcp{.host = meeting.host,
-                            .port = meeting.port,
-                            .is_master = meeting.rank == 0 && !meeting.served,
-                            .timeout = options.timeout};
-  auto store = library::OrThrow(library::OpenTcpStore(tcp), ErrorSource::kStore).store;
-  return meeting.attempt.empty() ? store : library::OpenPrefixStore(meeting.attempt, store);
-}
-
 std::shared_ptr<JoinedGroup> Join(const InitOptions& options) {
   const std::string backend =
       library::OrThrow(library::BackendNamed(options.backend), ErrorSource::kCaller);
@@ -61,16 +42,9 @@ std::shared_ptr<JoinedGroup> Join(const InitOptions& options) {
                     absl::StrCat("timeout is ", options.timeout.count(), " ms; give more than 0"));
   }
   return std::make_shared<JoinedGroup>(
-      OpenMeeting(options, meeting),
+      library::OrThrow(library::OpenMeeting(options, meeting), ErrorSource::kStore),
       JoinedGroup::Options{options.group_name, backend, meeting.rank, meeting.world_size,
                            absl::FromChrono(options.timeout)});
-}
-
-JoinedGroup& Member(const ProcessGroup& group) {
-  if (group) return *group.joined();
-  throw DistError(ErrorKind::kWrongState,
-                  "the group is empty: this rank is no member of it; call its operations only on "
-                  "the ranks that new_group was given");
 }
 
 }  // namespace
@@ -79,10 +53,10 @@ ProcessGroup::ProcessGroup(const InitOptions& options) : joined_(Join(options)) 
 
 int ProcessGroup::rank() const { return joined_ ? joined_->options().rank : -1; }
 int ProcessGroup::size() const { return joined_ ? joined_->options().size : -1; }
-std::string ProcessGroup::backend() const { return Member(*this).backend(); }
-std::string ProcessGroup::name() const { return Member(*this).options().name; }
+std::string ProcessGroup::backend() const { return library::MemberOf(*this).backend(); }
+std::string ProcessGroup::name() const { return library::MemberOf(*this).options().name; }
 void ProcessGroup::abort(std::string_view why) const {
-  Member(*this).Abort({why.data(), why.size()});
+  library::MemberOf(*this).Abort({why.data(), why.size()});
 }
 
 void init_process_group(const InitOptions& options) {

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dp/distributed.h"
+
+namespace dp::library {
+
+// How the ranks of a test join: as threads of this process, in a store of their own.
+inline distributed::InitOptions Thread(
+    const distributed::Store& store, int rank, int size, const std::string& backend = "auto",
+    std::chrono::milliseconds timeout = std::chrono::minutes(1)) {
+  return {.backend = backend, .store = store, .world_size = size, .rank = rank, .timeout = timeout};
+}
+
+// Runs `body` on `size` threads, each with its rank's group, and lets all leave.
+inline void OnRanks(int size, const std::string& backend,
+                    const std::function<void(const distributed::ProcessGroup&)>& body,
+                    std::chrono::milliseconds timeout = std::chrono::minutes(1)) {
+  const distributed::HashStore store;
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      const distributed::ProcessGroup group(Thread(store, rank, size, backend, timeout));
+      body(group);
+      destroy_process_group(group);
+    });
+  }
+}
+
+}  // namespace dp::library
