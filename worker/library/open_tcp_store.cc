@@ -50,13 +50,26 @@ bool MayListenSoon(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
+// Servers of PyTorch before 2.1 close the connection of a client that speaks a newer dialect. A
+// server may also begin to listen between two tries, so the newest dialect has the last one too.
+absl::StatusOr<std::unique_ptr<wire::TcpStore>> OpenInAnyDialect(wire::TcpStoreOptions options) {
+  auto newest = wire::TcpStore::Open(options);
+  if (!absl::IsUnavailable(newest.status())) return newest;
+  options.server.dialect = wire::Dialect::kA;
+  auto oldest = wire::TcpStore::Open(options);
+  if (!oldest.ok()) return newest;
+  options.server.dialect = wire::Dialect::kC;
+  newest = wire::TcpStore::Open(options);
+  return newest.ok() ? std::move(newest) : std::move(oldest);
+}
+
 absl::StatusOr<std::unique_ptr<wire::TcpStore>> Connect(const std::string& host, uint16_t port,
                                                         absl::Duration timeout) {
   const wire::Deadline deadline(timeout);
   for (;;) {
     wire::TcpStoreOptions options{.server = {.host = host, .port = port},
                                   .timeout = std::max(deadline.left(), kListensSoon)};
-    auto store = wire::TcpStore::Open(options);
+    auto store = OpenInAnyDialect(options);
     if (store.ok() || !MayListenSoon(store.status())) return store;
     if (deadline.passed()) {
       return absl::DeadlineExceededError(

@@ -46,7 +46,7 @@ class FreePort {
   std::string port_;
 };
 
-// What a rank says of an error: its kind and message.
+// The kind and message of an error, as a rank says them.
 std::string Say(const DistError& error) {
   return std::to_string(static_cast<int>(error.kind())) + " " + error.what();
 }

@@ -1,0 +1,183 @@
+"""The installed library, as a user of `find_package(dp)` meets it: a project outside the tree, built and run."""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from kit import pytorch
+from kit.cluster import BIN, Cluster
+from kit.rank_lines import lines_of
+from kit.waiting import TIMEOUT_S
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+BUILD = BIN.parent
+EXAMPLE = TOP / "examples/library/train"
+WARNINGS = "-Wall -Wextra -Wpedantic -Wshadow -Werror"
+TRAINED = "rank {} of {}: y = 2.000 x + 1.000"
+# Names of dp's engine, and of libraries, would meet others in the program.
+PUBLIC = re.compile(r"^((typeinfo( name)?|vtable) for )?dp::distributed::|^DP_0$")
+HEAVY = re.compile(r"lib(grpc|gpr|protobuf|spdlog|fmt|ssl|crypto|dnnl|sqlite3)\b")
+
+# Serves PyTorch's own store until its input ends, as an agent of torchrun does.
+PYTORCH_STORE = """import sys, torch.distributed
+store = torch.distributed.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+print(store.port, flush=True)
+sys.stdin.read()
+"""
+
+
+def run(*command, cwd=None, env=None):
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=TIMEOUT_S, cwd=cwd,
+                          env={**os.environ, **(env or {})})
+
+
+def install(root):
+    """Installs the library alone, and moves it: a package must work wherever it is unpacked."""
+    first = root.with_name("installed-first")
+    done = run("cmake", "--install", BUILD, "--prefix", first, "--component", "library", "--strip")
+    if done.returncode != 0:
+        raise AssertionError(done.stdout + done.stderr)
+    shutil.move(first, root)
+
+
+class LibraryTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="dp-library-")))
+        cls.root = cls.dir / "root"
+        install(cls.root)
+        cls.train = cls.built(EXAMPLE, "train") / "train"
+
+    @classmethod
+    def configured(cls, source, name):
+        return run("cmake", "-S", source, "-B", cls.dir / name, f"-DCMAKE_PREFIX_PATH={cls.root}",
+                   "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_CXX_FLAGS={WARNINGS}")
+
+    @classmethod
+    def built(cls, source, name):
+        for done in (cls.configured(source, name), run("cmake", "--build", cls.dir / name)):
+            if done.returncode != 0:
+                raise AssertionError(done.stdout + done.stderr)
+        return cls.dir / name
+
+    def project(self, name, *lines):
+        """Configures a project with these lines; returns what CMake says."""
+        source = self.dir / f"{name}-source"
+        source.mkdir()
+        text = ["cmake_minimum_required(VERSION 3.25)", f"project({name} LANGUAGES CXX)", *lines]
+        (source / "CMakeLists.txt").write_text("\n".join(text) + "\n")
+        done = self.configured(source, name)
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    def ranks(self, commands, env=lambda rank: {}):
+        """Runs the commands side by side; returns what each printed."""
+        with contextlib.ExitStack() as stack:
+            started = [stack.enter_context(subprocess.Popen(
+                [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                env={**os.environ, **env(rank)})) for rank, command in enumerate(commands)]
+            for process in started:
+                stack.callback(process.kill)
+            return [process.communicate(timeout=TIMEOUT_S)[0].strip() for process in started]
+
+    def test_the_example_trains_through_a_file(self):
+        url = f"file://{self.dir}/meeting"
+        said = self.ranks([[self.train, url, 2, rank] for rank in range(2)])
+        self.assertEqual(said, [TRAINED.format(rank, 2) for rank in range(2)])
+        self.assertFalse((self.dir / "meeting").exists())
+
+    def test_the_example_trains_by_the_environment(self):
+        with socket.socket() as kept:  # bound, so that nobody else gets the port; rank 0 reuses it
+            kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            kept.bind(("127.0.0.1", 0))
+            place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(kept.getsockname()[1]), "WORLD_SIZE": "2"}
+            said = self.ranks([[self.train]] * 2, lambda rank: {**place, "RANK": str(rank)})
+        self.assertEqual(said, [TRAINED.format(rank, 2) for rank in range(2)])
+
+    def test_the_example_says_which_variables_are_missing(self):
+        done = run("env", "-i", self.train)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("train: init method env:// misses the environment variables MASTER_ADDR, ", done.stderr)
+
+    def test_the_example_trains_under_dpctl(self):
+        with Cluster() as cluster:
+            for nodes, ranks in ((1, 2), (2, 1)):
+                for store in ("relay", "program"):
+                    done = cluster.dpctl("run", "--local", "--nnodes", nodes, "--nproc-per-node", ranks, "--store", store,
+                                         "--", self.train, check=0)
+                    self.assertEqual(sorted(text for _, text in lines_of(done.stdout)),
+                                     [TRAINED.format(rank, 2) for rank in range(2)], done.stderr)
+
+    @unittest.skipIf(pytorch.why_not(), pytorch.why_not())
+    def test_the_example_trains_in_a_store_that_pytorch_serves(self):
+        with subprocess.Popen([pytorch.PYTHON, "-c", PYTORCH_STORE], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as server:
+            place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": server.stdout.readline().strip(), "WORLD_SIZE": "2",
+                     "TORCHELASTIC_USE_AGENT_STORE": "True"}
+            said = self.ranks([[self.train]] * 2, lambda rank: {**place, "RANK": str(rank)})
+            server.stdin.close()
+        self.assertEqual(said, [TRAINED.format(rank, 2) for rank in range(2)])
+
+    def test_the_page_shows_the_example(self):
+        page = (TOP / "docs/library.md").read_text()
+        for language, name in (("cpp", "train.cc"), ("cmake", "CMakeLists.txt")):
+            shown = re.search(rf"```{language}\n(.*?)```", page, re.DOTALL).group(1)
+            self.assertEqual(shown, (EXAMPLE / name).read_text(), name)
+        self.assertLessEqual(len((EXAMPLE / "train.cc").read_text().splitlines()), 40)
+
+    def test_a_component_that_is_not_there_is_an_error(self):
+        code, said = self.project("planned", "find_package(dp REQUIRED COMPONENTS distributed torch)")
+        self.assertEqual(code, 1)
+        self.assertRegex(said, r"component 'torch' is not part of dp [\d.]+; it has: distributed")
+        code, said = self.project("unknown", "find_package(dp REQUIRED COMPONENTS tensors)")
+        self.assertEqual(code, 1)
+        self.assertRegex(said, r"component 'tensors' is unknown; dp [\d.]+ has: distributed")
+
+    def test_an_optional_component_may_be_missing_and_none_means_all(self):
+        code, said = self.project("optional", "find_package(dp REQUIRED OPTIONAL_COMPONENTS torch)",
+                                  'message(STATUS "torch ${dp_torch_FOUND}")')
+        self.assertEqual(code, 0, said)
+        self.assertIn("torch FALSE", said)
+        code, said = self.project("all", "find_package(dp REQUIRED)", "get_target_property(x dp::distributed TYPE)",
+                                  'message(STATUS "it is a ${x}")')
+        self.assertEqual(code, 0, said)
+        self.assertIn("it is a SHARED_LIBRARY", said)
+
+    def test_another_version_is_not_found(self):
+        code, said = self.project("later", "find_package(dp 9.0 REQUIRED)")
+        self.assertEqual(code, 1)
+        self.assertIn('requested version "9.0"', said)
+
+    def test_only_public_names_are_exported(self):
+        library = self.root / "lib/libdp_distributed.so"
+        symbols = run("nm", "--dynamic", "--defined-only", "--demangle", library).stdout.splitlines()
+        names = [line.split(" ", 2)[2].removesuffix("@@DP_0") for line in symbols]
+        self.assertIn("dp::distributed::is_available()", names)
+        self.assertEqual([name for name in names if not PUBLIC.match(name)], [])
+
+    def test_the_library_has_a_version_and_needs_no_service_libraries(self):
+        dynamic = run("readelf", "--dynamic", "--wide", self.root / "lib/libdp_distributed.so").stdout
+        self.assertIn("soname: [libdp_distributed.so.0]", dynamic)
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+        self.assertIn("libc.so.6", needed)
+        self.assertEqual([name for name in needed if HEAVY.match(name)], [])
+
+    def test_public_headers_include_only_the_standard_library(self):
+        headers = sorted((self.root / "include/dp").iterdir())
+        self.assertIn("distributed.h", [header.name for header in headers])
+        for header in headers:
+            for name in re.findall(r"#include [<\"](.*)[>\"]", header.read_text()):
+                self.assertRegex(name, r"^(dp/)?[a-z_]+(\.h)?$", header)
+            alone = self.dir / f"{header.stem}_alone.cc"
+            alone.write_text(f"#include <dp/{header.name}>\n")
+            done = run("c++", "-std=c++20", *WARNINGS.split(), "-Wconversion", "-fsyntax-only", "-I", self.root / "include", alone)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
