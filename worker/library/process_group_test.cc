@@ -174,8 +174,9 @@ TEST_P(EveryBackendTest, ARankThatEndsWithoutLeavingIsNamed) {
 }
 
 TEST_P(EveryBackendTest, AbortEndsOperationsWithItsReason) {
+  std::latch done(1);
   OnRanks(2, backend_, [&](const ProcessGroup& group) {
-    if (group.rank() == 1) return;
+    if (group.rank() == 1) return done.wait();
     std::vector<float> data(10);
     Work work = all_reduce_async(data, ReduceOp::kSum, group);
     group.abort("the loss is infinite");
@@ -183,6 +184,7 @@ TEST_P(EveryBackendTest, AbortEndsOperationsWithItsReason) {
     EXPECT_EQ(error.kind(), ErrorKind::kAborted);
     EXPECT_THAT(error.what(), HasSubstr("was aborted: the loss is infinite"));
     EXPECT_EQ(ErrorOf([&] { monitored_barrier(group); }).kind(), ErrorKind::kAborted);
+    done.count_down();
   });
 }
 
