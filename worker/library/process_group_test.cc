@@ -14,6 +14,7 @@ namespace {
 
 using library::ErrorOf;
 using library::OnRanks;
+using library::OnThread;
 using library::Thread;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
@@ -279,8 +280,8 @@ TEST(ProcessGroupTest, AStoreServesOneGroupAfterAnotherAndGroupsOfOtherNames) {
       destroy_process_group(group);
     }
   };
-  std::jthread other([&] { join_and_leave(1); });
-  join_and_leave(0);
+  std::jthread other([&] { OnThread([&] { join_and_leave(1); }); });
+  OnThread([&] { join_and_leave(0); });
 }
 
 TEST(ProcessGroupTest, AGroupThatWasLeftRejectsOperations) {

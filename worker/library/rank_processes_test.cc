@@ -215,13 +215,13 @@ std::string InGroupOfZeroAndTwo(int rank) {
   const std::vector<int> members = {2, 0};
   const ProcessGroup group = new_group(members, "gloo");
   if (!group) return std::to_string(get_rank(group));
-  std::vector<float> sum = {float(rank)}, from_two = {float(rank)};
+  std::vector<float> sum = {float(rank)}, from_zero = {float(rank) + 5};
   all_reduce(sum, ReduceOp::kSum, group);
-  broadcast(from_two, 2, group);
+  broadcast(from_zero, 0, group);
   const DistError error = library::ErrorOf([&] { broadcast(sum, 1, group); });
   return std::to_string(get_rank(group)) + " of " + std::to_string(group.size()) + " " +
          group.backend() + " " + std::to_string(int(sum[0])) + " " +
-         std::to_string(int(from_two[0])) + " " + error.what();
+         std::to_string(int(from_zero[0])) + " " + error.what();
 }
 
 TEST_F(RankProcessesTest, AGroupOfSomeRanksHasItsOwnNumbers) {
@@ -231,10 +231,10 @@ TEST_F(RankProcessesTest, AGroupOfSomeRanksHasItsOwnNumbers) {
     destroy_process_group();
     return said;
   });
-  EXPECT_THAT(world[0]->Hear(), HasSubstr("1 of 2 gloo 2 2 group 'group_1', rank 1: rank 1 is not "
+  EXPECT_THAT(world[0]->Hear(), HasSubstr("1 of 2 gloo 2 5 group 'group_1', rank 1: rank 1 is not "
                                           "in the group; give one of 2, 0"));
   EXPECT_EQ(world[1]->Hear(), "-1");
-  EXPECT_THAT(world[2]->Hear(), HasSubstr("0 of 2 gloo 2 2 "));
+  EXPECT_THAT(world[2]->Hear(), HasSubstr("0 of 2 gloo 2 5 "));
   EXPECT_FALSE(std::filesystem::exists(path()));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dp/distributed.h"
+#include "gtest/gtest.h"
 
 namespace dp::library {
 
@@ -16,6 +17,15 @@ inline distributed::InitOptions Thread(
   return {.backend = backend, .store = store, .world_size = size, .rank = rank, .timeout = timeout};
 }
 
+// Runs `rank` on this thread; an error fails the test, and not the program.
+inline void OnThread(const std::function<void()>& rank) {
+  try {
+    rank();
+  } catch (const distributed::DistError& error) {
+    ADD_FAILURE() << error.what();
+  }
+}
+
 // Runs `body` on `size` threads, each with its rank's group, and lets all leave.
 inline void OnRanks(int size, const std::string& backend,
                     const std::function<void(const distributed::ProcessGroup&)>& body,
@@ -24,9 +34,11 @@ inline void OnRanks(int size, const std::string& backend,
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      const distributed::ProcessGroup group(Thread(store, rank, size, backend, timeout));
-      body(group);
-      destroy_process_group(group);
+      OnThread([&] {
+        const distributed::ProcessGroup group(Thread(store, rank, size, backend, timeout));
+        body(group);
+        destroy_process_group(group);
+      });
     });
   }
 }
