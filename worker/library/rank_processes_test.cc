@@ -162,6 +162,7 @@ class EnvironmentTest : public RankProcessesTest {
 };
 
 TEST_F(EnvironmentTest, Rank0ServesTheStore) {
+  if (!is_gloo_available()) GTEST_SKIP() << "no Gloo";
   const FreePort free;
   World world = Start(2, [&](int rank, const Line&) {
     Set({{"MASTER_ADDR", "127.0.0.1"},
@@ -225,6 +226,7 @@ std::string InGroupOfZeroAndTwo(int rank) {
 }
 
 TEST_F(RankProcessesTest, AGroupOfSomeRanksHasItsOwnNumbers) {
+  if (!is_gloo_available()) GTEST_SKIP() << "no Gloo";
   World world = Start(3, [&](int rank, const Line&) {
     init_process_group(At(Url(), rank, 3));
     const std::string said = InGroupOfZeroAndTwo(rank);
