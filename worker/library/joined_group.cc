@@ -161,9 +161,8 @@ JoinedGroup& MemberOf(const distributed::ProcessGroup& group) {
                   "the ranks that new_group was given");
 }
 
-PendingWork::PendingWork(std::unique_ptr<engine::Work> work, std::string context,
-                         std::unique_ptr<std::vector<uint8_t>> memory)
-    : memory_(std::move(memory)), context_(std::move(context)), work_(std::move(work)) {}
+PendingWork::PendingWork(std::unique_ptr<engine::Work> work, std::string context)
+    : context_(std::move(context)), work_(std::move(work)) {}
 
 PendingWork::~PendingWork() {
   (void)work_->Wait();  // only for the memory; an error shows in the group's next operation

@@ -36,6 +36,7 @@ class JoinedGroup {
   const Options& options() const { return options_; }
   // "shm" or "gloo".
   const std::string& backend() const { return backend_; }
+  size_t size() const { return static_cast<size_t>(options_.size); }
   bool left() const { return group() == nullptr; }
 
   // Begins an operation, named as the caller's verb.
@@ -78,11 +79,10 @@ class JoinedGroup {
 // The membership behind a handle. Throws for an empty one.
 JoinedGroup& MemberOf(const distributed::ProcessGroup& group);
 
-// An operation of a group, and the memory that it uses beside the caller's.
+// An operation of a group.
 class PendingWork {
  public:
-  PendingWork(std::unique_ptr<engine::Work> work, std::string context,
-              std::unique_ptr<std::vector<uint8_t>> memory = nullptr);
+  PendingWork(std::unique_ptr<engine::Work> work, std::string context);
   ~PendingWork();
   PendingWork(const PendingWork&) = delete;
   PendingWork& operator=(const PendingWork&) = delete;
@@ -91,7 +91,6 @@ class PendingWork {
   bool done() const { return work_->done(); }
 
  private:
-  const std::unique_ptr<std::vector<uint8_t>> memory_;
   const std::string context_;
   const std::unique_ptr<engine::Work> work_;
 };

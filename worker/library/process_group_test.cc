@@ -209,8 +209,8 @@ TEST(SharedMemoryGroupTest, RanksThatCallDifferentOperationsLearnTheDifference) 
     std::vector<float> data(group.rank() == 0 ? 10 : 20);
     const DistError error = ErrorOf([&] { all_reduce(data, ReduceOp::kSum, group); });
     EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
-    EXPECT_THAT(error.what(), HasSubstr("rank 0 calls all_reduce of 10 floats"));
-    EXPECT_THAT(error.what(), HasSubstr("rank 1 calls all_reduce of 20 floats"));
+    EXPECT_THAT(error.what(), HasSubstr("rank 0 calls all_reduce of 10 float32"));
+    EXPECT_THAT(error.what(), HasSubstr("rank 1 calls all_reduce of 20 float32"));
     EXPECT_THAT(error.what(), HasSubstr("call the same operation with the same arguments"));
   });
 }
@@ -228,7 +228,6 @@ TEST(ProcessGroupErrorTest, WrongArgumentsAreRejectedBeforePeersNotice) {
     EXPECT_EQ(kind([&] { all_gather(data, std::span(data).first(2), group); }),
               ErrorKind::kInvalidArgument);
     EXPECT_EQ(kind([&] { all_reduce(data, ReduceOp(9), group); }), ErrorKind::kInvalidArgument);
-    EXPECT_EQ(kind([&] { all_reduce(doubles, ReduceOp::kSum, group); }), ErrorKind::kUnsupported);
     barrier(group);
   });
 }

@@ -54,8 +54,14 @@ struct Collective {
   // kExchange: by rank.
   std::vector<absl::Span<const uint8_t>> sent;
   std::vector<absl::Span<uint8_t>> received;
+  absl::string_view verb = {};                           // of an exchange, for errors
   std::optional<absl::Duration> timeout = std::nullopt;  // by default the group's
 };
+
+// The call's name in errors.
+inline absl::string_view NameOf(const Collective& call) {
+  return call.verb.empty() ? NameOf(call.shape.kind) : call.verb;
+}
 
 // The pieces that a rank sends and expects in an exchange: their bytes, by rank.
 struct PieceSizes {

@@ -69,12 +69,14 @@ std::unique_ptr<Work> Group::AllGather(absl::Span<const uint8_t> data,
 }
 
 std::unique_ptr<Work> Group::Exchange(std::vector<absl::Span<const uint8_t>> sent,
-                                      std::vector<absl::Span<uint8_t>> received) {
+                                      std::vector<absl::Span<uint8_t>> received,
+                                      absl::string_view verb) {
   DP_CHECK(sent.size() == static_cast<size_t>(size()) && received.size() == sent.size());
   DP_CHECK(sent[rank()].size() == received[rank()].size());
   return Start({.shape = {.kind = CallShape::Kind::kExchange},
                 .sent = std::move(sent),
-                .received = std::move(received)});
+                .received = std::move(received),
+                .verb = verb});
 }
 
 std::unique_ptr<Work> Group::Barrier(std::optional<absl::Duration> timeout) {

@@ -93,9 +93,10 @@ class Group {
   std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data, absl::Span<uint8_t> gathered);
   // Each rank sends sent[r] to rank r, which has as many bytes in received[this rank]. Pieces may
   // be empty; memory received into overlaps no other. A gather, a scatter and an all-to-all are
-  // exchanges.
+  // exchanges; `verb` then names them in errors, and lives as long as the program.
   std::unique_ptr<Work> Exchange(std::vector<absl::Span<const uint8_t>> sent,
-                                 std::vector<absl::Span<uint8_t>> received);
+                                 std::vector<absl::Span<uint8_t>> received,
+                                 absl::string_view verb = {});
   // Ends when all ranks have called it, within `timeout` if given, else within the group's. Over
   // NCCL only the group's counts.
   std::unique_ptr<Work> Barrier(std::optional<absl::Duration> timeout = std::nullopt);

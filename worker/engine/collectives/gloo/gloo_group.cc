@@ -50,7 +50,7 @@ class GlooGroup : public Group {
 
   std::unique_ptr<Work> Start(Collective call) override {
     const uint64_t number = ++operations_;
-    const std::string name = absl::StrCat(NameOf(call.shape.kind), " ", number);
+    const std::string name = absl::StrCat(NameOf(call), " ", number);
     const auto timeout = call.timeout;
     const auto run = [this, name, number, call = std::move(call)]() -> absl::Status {
       GlooTransfers transfers(mesh_, [this] { return Stopped(); });

@@ -127,7 +127,7 @@ class LocalGroup : public Group {
   int size() const override { return size_; }
 
   std::unique_ptr<Work> Start(Collective call) override {
-    std::string name = absl::StrCat(NameOf(call.shape.kind), " ", ++operations_);
+    std::string name = absl::StrCat(NameOf(call), " ", ++operations_);
     const auto timeout = call.timeout;
     const auto run = [this, name, call = std::move(call)]() -> absl::Status {
       std::vector<int> missing;

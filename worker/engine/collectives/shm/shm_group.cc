@@ -69,7 +69,7 @@ class ShmGroup : public Group {
 
   // An operation cannot run before the group is connected, and ends before it is not any more.
   std::unique_ptr<Work> Start(Collective call) override {
-    const std::string name = absl::StrCat(NameOf(call.shape.kind), " ", ++operations_);
+    const std::string name = absl::StrCat(NameOf(call), " ", ++operations_);
     const auto timeout = call.timeout;
     const auto run = [this, name, call = std::move(call)]() -> absl::Status {
       connected_->rank.SetLate(

@@ -22,7 +22,8 @@ class PendingWork;
 
 namespace dp::distributed {
 
-enum class ReduceOp { kSum, kAvg, kMin, kMax };
+// kAvg is for floats only. Integers wrap around.
+enum class ReduceOp { kSum, kAvg, kMin, kMax, kProduct };
 
 // How a process becomes a rank; the fields are those of torch.distributed.init_process_group.
 struct InitOptions {
@@ -118,16 +119,27 @@ int get_rank(const ProcessGroup& group = default_group());
 int get_world_size(const ProcessGroup& group = default_group());
 std::string get_backend(const ProcessGroup& group = default_group());
 
-// The collectives. Every rank of the group calls the same ones in the same order. A `src` is a rank
-// of the default group, also for a group made by new_group. After the first error of a group all
-// its later operations fail with that error. Errors: as Work::wait; also kInvalidArgument, and
-// kUnsupported for an element type that the operation does not know.
+// The collectives. Every rank of the group calls the same ones in the same order. A `src` or `dst`
+// is a rank of the default group, also for a group made by new_group. After the first error of a
+// group all its later operations fail with that error. Arrays of one call have one element type and
+// do not overlap. Errors: as Work::wait; also kInvalidArgument.
 
 // In place: afterwards every rank has the reduction of all ranks' `data`.
 void all_reduce(MutableElements data, ReduceOp op = ReduceOp::kSum,
                 const ProcessGroup& group = default_group());
 Work all_reduce_async(MutableElements data, ReduceOp op = ReduceOp::kSum,
                       const ProcessGroup& group = default_group());
+// Afterwards rank `dst` has the reduction in its `data`. The others' is as it was.
+void reduce(MutableElements data, int dst, ReduceOp op = ReduceOp::kSum,
+            const ProcessGroup& group = default_group());
+Work reduce_async(MutableElements data, int dst, ReduceOp op = ReduceOp::kSum,
+                  const ProcessGroup& group = default_group());
+// `input` has a part for each rank, in rank order and as large as `output`. Afterwards `output` is
+// the reduction of all ranks' parts for this rank.
+void reduce_scatter(MutableElements output, Elements input, ReduceOp op = ReduceOp::kSum,
+                    const ProcessGroup& group = default_group());
+Work reduce_scatter_async(MutableElements output, Elements input, ReduceOp op = ReduceOp::kSum,
+                          const ProcessGroup& group = default_group());
 // In place: afterwards every rank has `src`'s data.
 void broadcast(MutableElements data, int src, const ProcessGroup& group = default_group());
 Work broadcast_async(MutableElements data, int src, const ProcessGroup& group = default_group());
@@ -135,6 +147,29 @@ Work broadcast_async(MutableElements data, int src, const ProcessGroup& group = 
 void all_gather(MutableElements output, Elements input,
                 const ProcessGroup& group = default_group());
 Work all_gather_async(MutableElements output, Elements input,
+                      const ProcessGroup& group = default_group());
+// As all_gather, for rank `dst` only. The others' `output` is empty.
+void gather(MutableElements output, Elements input, int dst,
+            const ProcessGroup& group = default_group());
+Work gather_async(MutableElements output, Elements input, int dst,
+                  const ProcessGroup& group = default_group());
+// `input` of rank `src` has a part for each rank, in rank order and as large as `output`.
+// Afterwards `output` is this rank's part. The others' `input` is empty.
+void scatter(MutableElements output, Elements input, int src,
+             const ProcessGroup& group = default_group());
+Work scatter_async(MutableElements output, Elements input, int src,
+                   const ProcessGroup& group = default_group());
+// `input` has a part for each rank, in rank order, and `output` gets a part from each. All parts
+// are of one size.
+void all_to_all(MutableElements output, Elements input,
+                const ProcessGroup& group = default_group());
+Work all_to_all_async(MutableElements output, Elements input,
+                      const ProcessGroup& group = default_group());
+// Parts of any size: rank r's have `output_counts[r]` and `input_counts[r]` elements.
+void all_to_all(MutableElements output, Elements input, std::span<const size_t> output_counts,
+                std::span<const size_t> input_counts, const ProcessGroup& group = default_group());
+Work all_to_all_async(MutableElements output, Elements input, std::span<const size_t> output_counts,
+                      std::span<const size_t> input_counts,
                       const ProcessGroup& group = default_group());
 // Blocks until every rank has called it.
 void barrier(const ProcessGroup& group = default_group());

@@ -9,7 +9,24 @@
 namespace dp::distributed {
 
 // The type of an array's elements.
-enum class DataType { kFloat32, kFloat64, kInt32, kInt64, kUint8 };
+enum class DataType { kFloat32, kFloat64, kFloat16, kBfloat16, kInt32, kInt64, kUint8 };
+
+// 16-bit floats, for memory and exchange: IEEE 754 binary16, and the upper half of a float.
+// Converting from float rounds to the nearest, ties to even. Reductions add them as float.
+struct Float16 {
+  uint16_t bits = 0;
+
+  Float16() = default;
+  explicit Float16(float value);
+  explicit operator float() const;
+};
+struct Bfloat16 {
+  uint16_t bits = 0;
+
+  Bfloat16() = default;
+  explicit Bfloat16(float value);
+  explicit operator float() const;
+};
 
 // The element types that ranks can exchange, with their tags.
 template <typename T>
@@ -21,6 +38,14 @@ struct DataTypeOf<float> {
 template <>
 struct DataTypeOf<double> {
   static constexpr DataType kTag = DataType::kFloat64;
+};
+template <>
+struct DataTypeOf<Float16> {
+  static constexpr DataType kTag = DataType::kFloat16;
+};
+template <>
+struct DataTypeOf<Bfloat16> {
+  static constexpr DataType kTag = DataType::kBfloat16;
 };
 template <>
 struct DataTypeOf<int32_t> {

@@ -1,0 +1,179 @@
+#include <array>
+#include <vector>
+
+#include "dp/distributed.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/library/testing/rank_threads.h"
+#include "worker/library/testing/thrown.h"
+
+// Each collective as a caller sees it, over every backend. The engine's suites compare bits.
+
+namespace dp::distributed {
+namespace {
+
+using library::ErrorOf;
+using library::OnRanks;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class CollectivesTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (backend_ == "gloo" && !is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  }
+
+  const std::string backend_ = GetParam();
+};
+
+INSTANTIATE_TEST_SUITE_P(, CollectivesTest, ::testing::Values("gloo", "shm"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(CollectivesTest, AllReduceTakesEveryTypeAndOperation) {
+  OnRanks(3, backend_, [](const ProcessGroup& group) {
+    const auto check = [&]<typename T>(T one, T two, T three, ReduceOp op, T expected) {
+      std::vector<T> data(2, group.rank() == 0 ? one : group.rank() == 1 ? two : three);
+      all_reduce(data, op, group);
+      EXPECT_EQ(data[1], expected);
+    };
+    check(1.5f, 2.0f, 4.0f, ReduceOp::kProduct, 12.0f);
+    check(1e15, -2e15, 3e15 + 0.5, ReduceOp::kSum, 2e15 + 0.5);
+    check(1.0, 2.0, 6.0, ReduceOp::kAvg, 3.0);
+    check(int32_t{-4}, int32_t{7}, int32_t{2}, ReduceOp::kMax, int32_t{7});
+    check(int64_t{1} << 40, int64_t{2}, int64_t{3}, ReduceOp::kProduct, int64_t{6} << 40);
+    check(uint8_t{200}, uint8_t{100}, uint8_t{1}, ReduceOp::kSum, uint8_t{45});
+  });
+}
+
+TEST_P(CollectivesTest, HalvesAreAddedAsFloats) {
+  OnRanks(2, backend_, [](const ProcessGroup& group) {
+    const auto check = [&]<typename Half>(Half) {
+      // The sum needs more bits than a half has: 256 + 0.5 and 256 - 0.25.
+      std::vector<Half> data(1, Half(group.rank() == 0 ? 256.0f : 0.75f));
+      all_reduce(data, ReduceOp::kSum, group);
+      EXPECT_EQ(data[0].bits, Half(256.75f).bits);
+      EXPECT_NEAR(static_cast<float>(data[0]), 256.75f, 2.0f);
+    };
+    check(Float16());
+    check(Bfloat16());
+  });
+}
+
+TEST_P(CollectivesTest, ReduceGivesTheResultToOneRank) {
+  OnRanks(3, backend_, [](const ProcessGroup& group) {
+    std::vector<int64_t> data = {group.rank(), 10};
+    reduce(data, 2, ReduceOp::kSum, group);
+    if (group.rank() == 2) {
+      EXPECT_THAT(data, ElementsAre(3, 30));
+    } else {
+      EXPECT_THAT(data, ElementsAre(group.rank(), 10));
+    }
+  });
+}
+
+TEST_P(CollectivesTest, ReduceScatterGivesEachRankItsPart) {
+  OnRanks(2, backend_, [](const ProcessGroup& group) {
+    const std::vector<float> input = {1, 2, 30, float(40 + group.rank())};
+    std::vector<float> output(2);
+    reduce_scatter(output, input, ReduceOp::kSum, group);
+    EXPECT_THAT(output, group.rank() == 0 ? ElementsAre(2, 4) : ElementsAre(60, 81));
+  });
+}
+
+TEST_P(CollectivesTest, GatherAndScatterAreEachOthersReverse) {
+  OnRanks(3, backend_, [](const ProcessGroup& group) {
+    const bool middle = group.rank() == 1;
+    const std::array<int32_t, 2> mine = {group.rank(), 10 * group.rank()};
+    std::vector<int32_t> all(middle ? 6 : 0);
+    gather(all, mine, 1, group);
+    if (middle) {
+      EXPECT_THAT(all, ElementsAre(0, 0, 1, 10, 2, 20));
+    } else {
+      EXPECT_THAT(all, IsEmpty());
+    }
+    std::array<int32_t, 2> back = {};
+    scatter(back, all, 1, group);
+    EXPECT_EQ(back, mine);
+  });
+}
+
+TEST_P(CollectivesTest, AllToAllTransposes) {
+  OnRanks(3, backend_, [](const ProcessGroup& group) {
+    std::vector<int32_t> input, output(3);
+    for (int to = 0; to < 3; ++to) input.push_back(10 * group.rank() + to);
+    all_to_all(output, input, group);
+    EXPECT_THAT(output, ElementsAre(group.rank(), 10 + group.rank(), 20 + group.rank()));
+  });
+}
+
+TEST_P(CollectivesTest, AllToAllTakesPartsOfAnySize) {
+  OnRanks(2, backend_, [](const ProcessGroup& group) {
+    // Rank 0 sends 1 element to itself and 2 to rank 1; rank 1 sends none to rank 0 and 1 to
+    // itself.
+    const bool first = group.rank() == 0;
+    const std::vector<double> input = first ? std::vector<double>{1, 2, 3} : std::vector<double>{4};
+    const std::vector<size_t> to = first ? std::vector<size_t>{1, 2} : std::vector<size_t>{0, 1};
+    const std::vector<size_t> from = first ? std::vector<size_t>{1, 0} : std::vector<size_t>{2, 1};
+    std::vector<double> output(first ? 1 : 3);
+    all_to_all(output, input, from, to, group);
+    if (first) {
+      EXPECT_THAT(output, ElementsAre(1));
+    } else {
+      EXPECT_THAT(output, ElementsAre(2, 3, 4));
+    }
+  });
+}
+
+TEST(CollectiveErrorTest, AnAverageOfIntegersIsRejected) {
+  OnRanks(1, "auto", [](const ProcessGroup& group) {
+    std::vector<int32_t> data(2);
+    const DistError error = ErrorOf([&] { all_reduce(data, ReduceOp::kAvg, group); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("avg of int32; an average is for floats"));
+  });
+}
+
+TEST(CollectiveErrorTest, WrongSizesNameTheArrayAndTheRightSize) {
+  OnRanks(2, "shm", [](const ProcessGroup& group) {
+    std::vector<float> three(3), four(4), other(4);
+    const std::vector<size_t> two_parts = {1, 2}, one_part = {3};
+    const auto what = [](const auto& call) {
+      const DistError error = ErrorOf(call);
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+      return std::string(error.what());
+    };
+    EXPECT_THAT(what([&] { reduce_scatter(three, four, ReduceOp::kSum, group); }),
+                HasSubstr("reduce_scatter: input has 4 elements; give it 6, a part for each rank"));
+    EXPECT_THAT(what([&] { gather(three, four, group.rank(), group); }),
+                HasSubstr("gather: output has 3 elements; give it 8"));
+    EXPECT_THAT(what([&] { gather(three, four, 1 - group.rank(), group); }),
+                HasSubstr("gather: output of a rank that is not dst has 3 elements; give it 0"));
+    EXPECT_THAT(what([&] { scatter(three, four, group.rank(), group); }),
+                HasSubstr("scatter: input has 4 elements; give it 6"));
+    EXPECT_THAT(what([&] { all_to_all(four, three, group); }),
+                HasSubstr("all_to_all: input has 3 elements; give it 2"));
+    EXPECT_THAT(what([&] { all_to_all(four, three, one_part, two_parts, group); }),
+                HasSubstr("all_to_all: output_counts has 1 elements; give it 2"));
+    EXPECT_THAT(what([&] { all_to_all(four, three, two_parts, two_parts, group); }),
+                HasSubstr("all_to_all: output has 4 elements; give it 3"));
+    EXPECT_THAT(what([&] { all_to_all(four, four, group); }), HasSubstr("overlap"));
+    barrier(group);
+  });
+}
+
+TEST(CollectiveErrorTest, PartsThatDoNotFitNameBothRanks) {
+  OnRanks(2, "shm", [](const ProcessGroup& group) {
+    const bool first = group.rank() == 0;
+    const std::vector<size_t> to = first ? std::vector<size_t>{0, 2} : std::vector<size_t>{0, 0};
+    const std::vector<size_t> from = first ? std::vector<size_t>{0, 0} : std::vector<size_t>{1, 0};
+    std::vector<float> input(first ? 2 : 0), output(first ? 0 : 1);
+    const DistError error = ErrorOf([&] { all_to_all(output, input, from, to, group); });
+    EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
+    EXPECT_THAT(error.what(),
+                HasSubstr("all_to_all 1: rank 0 sends 8 bytes to rank 1, which expects 4"));
+  });
+}
+
+}  // namespace
+}  // namespace dp::distributed

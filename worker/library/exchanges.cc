@@ -1,0 +1,128 @@
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "dp/distributed.h"
+#include "worker/library/in_engine.h"
+#include "worker/library/joined_group.h"
+
+// The collectives in which ranks send each other parts of arrays.
+
+namespace dp::distributed {
+namespace {
+
+using library::CheckArrays;
+using library::CheckCount;
+using library::InEngine;
+using library::JoinedGroup;
+using library::MemberOf;
+using library::StartIn;
+
+// The bytes for each rank, and from each.
+struct Pieces {
+  explicit Pieces(size_t ranks) : sent(ranks), received(ranks) {}
+
+  std::vector<absl::Span<const uint8_t>> sent;
+  std::vector<absl::Span<uint8_t>> received;
+};
+
+Work Exchange(JoinedGroup& group, const char* verb, Pieces pieces) {
+  return StartIn(group, [verb, pieces = std::move(pieces)](engine::Group& engine) {
+    return engine.Exchange(pieces.sent, pieces.received, verb);
+  });
+}
+
+// Consecutive parts of `bytes`, with so many elements each.
+template <typename Byte>
+std::vector<absl::Span<Byte>> Parts(absl::Span<Byte> bytes, std::span<const size_t> counts,
+                                    size_t element) {
+  std::vector<absl::Span<Byte>> parts;
+  for (const size_t count : counts) {
+    parts.push_back(bytes.first(count * element));
+    bytes.remove_prefix(count * element);
+  }
+  return parts;
+}
+
+size_t SumOf(std::span<const size_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), size_t{0});
+}
+
+}  // namespace
+
+Work gather_async(MutableElements output, Elements input, int dst, const ProcessGroup& group) {
+  JoinedGroup& member = MemberOf(group);
+  const int root = member.RankOf(dst);
+  const bool receives = member.options().rank == root;
+  if (receives) CheckArrays(member, "gather", output, input);
+  CheckCount(member, "gather", receives ? "output" : "output of a rank that is not dst",
+             output.count, receives ? input.count : 0, member.size());
+  Pieces pieces(member.size());
+  pieces.sent[static_cast<size_t>(root)] = InEngine(input).bytes;
+  if (receives) {
+    const std::vector<size_t> counts(member.size(), input.bytes);
+    pieces.received = Parts(InEngine(output).bytes, counts, 1);
+  }
+  return Exchange(member, "gather", std::move(pieces));
+}
+
+Work scatter_async(MutableElements output, Elements input, int src, const ProcessGroup& group) {
+  JoinedGroup& member = MemberOf(group);
+  const int root = member.RankOf(src);
+  const bool sends = member.options().rank == root;
+  if (sends) CheckArrays(member, "scatter", output, input);
+  CheckCount(member, "scatter", sends ? "input" : "input of a rank that is not src", input.count,
+             sends ? output.count : 0, member.size());
+  Pieces pieces(member.size());
+  pieces.received[static_cast<size_t>(root)] = InEngine(output).bytes;
+  if (sends) {
+    const std::vector<size_t> counts(member.size(), output.bytes);
+    pieces.sent = Parts(InEngine(input).bytes, counts, 1);
+  }
+  return Exchange(member, "scatter", std::move(pieces));
+}
+
+Work all_to_all_async(MutableElements output, Elements input, const ProcessGroup& group) {
+  JoinedGroup& member = MemberOf(group);
+  const std::vector<size_t> counts(member.size(), input.count / member.size());
+  CheckCount(member, "all_to_all", "input", input.count, counts[0], member.size());
+  return all_to_all_async(output, input, counts, counts, group);
+}
+
+Work all_to_all_async(MutableElements output, Elements input, std::span<const size_t> output_counts,
+                      std::span<const size_t> input_counts, const ProcessGroup& group) {
+  JoinedGroup& member = MemberOf(group);
+  CheckArrays(member, "all_to_all", output, input);
+  CheckCount(member, "all_to_all", "output_counts", output_counts.size(), 1, member.size());
+  CheckCount(member, "all_to_all", "input_counts", input_counts.size(), 1, member.size());
+  CheckCount(member, "all_to_all", "output", output.count, SumOf(output_counts), 1);
+  CheckCount(member, "all_to_all", "input", input.count, SumOf(input_counts), 1);
+  const auto self = static_cast<size_t>(member.options().rank);
+  CheckCount(member, "all_to_all", "this rank's part of output", output_counts[self],
+             input_counts[self], 1);
+  const size_t element = engine::SizeOf(InEngine(input).type);
+  Pieces pieces(member.size());
+  pieces.sent = Parts(InEngine(input).bytes, input_counts, element);
+  pieces.received = Parts(InEngine(output).bytes, output_counts, element);
+  return Exchange(member, "all_to_all", std::move(pieces));
+}
+
+void gather(MutableElements output, Elements input, int dst, const ProcessGroup& group) {
+  gather_async(output, input, dst, group).wait();
+}
+
+void scatter(MutableElements output, Elements input, int src, const ProcessGroup& group) {
+  scatter_async(output, input, src, group).wait();
+}
+
+void all_to_all(MutableElements output, Elements input, const ProcessGroup& group) {
+  all_to_all_async(output, input, group).wait();
+}
+
+void all_to_all(MutableElements output, Elements input, std::span<const size_t> output_counts,
+                std::span<const size_t> input_counts, const ProcessGroup& group) {
+  all_to_all_async(output, input, output_counts, input_counts, group).wait();
+}
+
+}  // namespace dp::distributed

@@ -1,0 +1,113 @@
+#include "worker/library/in_engine.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "worker/engine/collectives/reduce/half_floats.h"
+
+namespace dp::library {
+namespace {
+
+using distributed::DataType;
+using distributed::DistError;
+using distributed::ErrorKind;
+using distributed::ReduceOp;
+
+[[noreturn]] void Reject(const JoinedGroup& group, const std::string& why) {
+  throw DistError(ErrorKind::kInvalidArgument, absl::StrCat(group.Context(), ": ", why));
+}
+
+engine::DataType TypeInEngine(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return engine::DataType::kFloat32;
+    case DataType::kFloat64:
+      return engine::DataType::kFloat64;
+    case DataType::kFloat16:
+      return engine::DataType::kFloat16;
+    case DataType::kBfloat16:
+      return engine::DataType::kBfloat16;
+    case DataType::kInt32:
+      return engine::DataType::kInt32;
+    case DataType::kInt64:
+      return engine::DataType::kInt64;
+    case DataType::kUint8:
+      return engine::DataType::kUint8;
+  }
+  throw DistError(ErrorKind::kInvalidArgument,
+                  absl::StrCat("element type ", static_cast<int>(type), " is unknown"));
+}
+
+engine::ReduceOp OpInEngine(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return engine::ReduceOp::kSum;
+    case ReduceOp::kAvg:
+      return engine::ReduceOp::kMean;
+    case ReduceOp::kMin:
+      return engine::ReduceOp::kMin;
+    case ReduceOp::kMax:
+      return engine::ReduceOp::kMax;
+    case ReduceOp::kProduct:
+      return engine::ReduceOp::kProduct;
+  }
+  throw DistError(ErrorKind::kInvalidArgument,
+                  absl::StrCat("reduce op ", static_cast<int>(op), " is unknown"));
+}
+
+}  // namespace
+
+engine::Elements InEngine(const distributed::MutableElements& elements) {
+  return {TypeInEngine(elements.type), {static_cast<uint8_t*>(elements.data), elements.bytes}};
+}
+
+engine::ConstElements InEngine(const distributed::Elements& elements) {
+  return {TypeInEngine(elements.type),
+          {static_cast<const uint8_t*>(elements.data), elements.bytes}};
+}
+
+engine::ReduceOp InEngine(ReduceOp op, DataType type, const JoinedGroup& group) {
+  const engine::DataType elements = TypeInEngine(type);
+  if (op == ReduceOp::kAvg && !engine::IsFloat(elements))
+    Reject(group, absl::StrCat("avg of ", engine::NameOf(elements),
+                               "; an average is for floats: sum, and divide as you need"));
+  return OpInEngine(op);
+}
+
+void CheckArrays(const JoinedGroup& group, absl::string_view verb,
+                 const distributed::MutableElements& output, const distributed::Elements& input) {
+  if (output.type != input.type)
+    Reject(group,
+           absl::StrCat(verb, " of ", engine::NameOf(TypeInEngine(input.type)), " into ",
+                        engine::NameOf(TypeInEngine(output.type)), "; give arrays of one type"));
+  const auto* out = static_cast<const uint8_t*>(output.data);
+  const auto* in = static_cast<const uint8_t*>(input.data);
+  const std::less<const uint8_t*> before;
+  if (input.bytes > 0 && output.bytes > 0 && before(in, out + output.bytes) &&
+      before(out, in + input.bytes))
+    Reject(group, absl::StrCat(verb, ": output and input overlap; give separate arrays"));
+}
+
+void CheckCount(const JoinedGroup& group, absl::string_view verb, absl::string_view array,
+                size_t count, size_t part, size_t parts) {
+  if (count == part * parts) return;
+  Reject(group, absl::StrCat(verb, ": ", array, " has ", count, " elements; give it ", part * parts,
+                             parts == 1 ? "" : ", a part for each rank"));
+}
+
+distributed::Work StartIn(JoinedGroup& group, const JoinedGroup::Begin& begin) {
+  return distributed::Work(std::make_unique<PendingWork>(group.Start(begin), group.Context()));
+}
+
+}  // namespace dp::library
+
+namespace dp::distributed {
+
+Float16::Float16(float value) : bits(engine::ToFloat16(value).bits) {}
+Float16::operator float() const { return engine::ToFloat(engine::Float16{bits}); }
+Bfloat16::Bfloat16(float value) : bits(engine::ToBfloat16(value).bits) {}
+Bfloat16::operator float() const { return engine::ToFloat(engine::Bfloat16{bits}); }
+
+}  // namespace dp::distributed

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+
+#include "absl/strings/string_view.h"
+#include "dp/distributed.h"
+#include "worker/engine/collectives/group.h"
+#include "worker/library/joined_group.h"
+
+// A caller's arrays and reductions as the engine takes them, and the checks that come first. The
+// checks throw DistError of kInvalidArgument, which names the verb, both values and the remedy.
+
+namespace dp::library {
+
+engine::Elements InEngine(const distributed::MutableElements& elements);
+engine::ConstElements InEngine(const distributed::Elements& elements);
+engine::ReduceOp InEngine(distributed::ReduceOp op, distributed::DataType type,
+                          const JoinedGroup& group);
+
+// The arrays of `verb` have one type, and do not overlap.
+void CheckArrays(const JoinedGroup& group, absl::string_view verb,
+                 const distributed::MutableElements& output, const distributed::Elements& input);
+// `array` of `verb` has `count` elements: as many as `parts` parts of `part` elements.
+void CheckCount(const JoinedGroup& group, absl::string_view verb, absl::string_view array,
+                size_t count, size_t part, size_t parts);
+
+// Begins an operation of the group.
+distributed::Work StartIn(JoinedGroup& group, const JoinedGroup::Begin& begin);
+
+}  // namespace dp::library
