@@ -1,3 +1,5 @@
+#include <filesystem>
+#include <fstream>
 #include <latch>
 #include <optional>
 
@@ -202,6 +204,36 @@ TEST_P(EveryBackendTest, AGroupOfOneNeedsNoPeers) {
   monitored_barrier(group);
   EXPECT_EQ(data[0], 7);
   EXPECT_EQ(group.backend(), backend_ == "auto" ? "shm" : backend_);
+}
+
+size_t OpenDescriptors() {
+  const std::filesystem::directory_iterator open("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(open), end(open)));
+}
+
+// Mappings of memory files, which shared memory is.
+size_t SharedMappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t shared = 0;
+  for (std::string line; std::getline(maps, line);)
+    shared += line.find("/memfd:") != std::string::npos ? 1 : 0;
+  return shared;
+}
+
+TEST_P(EveryBackendTest, ManyGroupsLeaveNothingOpen) {
+  if (backend_ == "auto") return;  // which is shm here
+  const auto make_groups = [&](int groups) {
+    for (int i = 0; i < groups; ++i)
+      OnRanks(2, backend_, [](const ProcessGroup& group) {
+        std::vector<float> data(100, 1);
+        all_reduce(data, ReduceOp::kSum, group);
+      });
+  };
+  make_groups(1);
+  const size_t descriptors = OpenDescriptors(), mappings = SharedMappings();
+  make_groups(backend_ == "shm" ? 1000 : 100);  // connecting by Gloo takes ten times as long
+  EXPECT_EQ(OpenDescriptors(), descriptors);
+  EXPECT_EQ(SharedMappings(), mappings);
 }
 
 TEST(SharedMemoryGroupTest, RanksThatCallDifferentOperationsLearnTheDifference) {
