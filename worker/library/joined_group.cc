@@ -21,6 +21,9 @@ using distributed::ErrorKind;
 constexpr absl::string_view kJoinRemedy =
     "; check that they run, with the same init method, world size and group name";
 
+// How long a rank waits for peers to get the verdict that the backend cannot join them.
+constexpr absl::Duration kSameVerdict = absl::Seconds(5);
+
 // A timeout names the ranks; every other error of joining is the store's or the caller's.
 [[noreturn]] void ThrowJoinError(const absl::Status& status, const std::string& context) {
   if (!absl::IsDeadlineExceeded(status)) throw DistErrorOf(status, ErrorSource::kStore, context);
@@ -36,6 +39,9 @@ JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> store, Options options)
   absl::StatusOr<OpenedGroup> opened = OpenGroup(
       options_.backend, *store_->store,
       {options_.rank, options_.size, options_.timeout, store_->own_address}, VariablesOfProcess());
+  // All ranks get this verdict. Rank 0 may serve the store, so it stays until they have read it.
+  if (absl::IsFailedPrecondition(opened.status()))
+    (void)store_->store->Barrier("no_group", options_.size, kSameVerdict);  // a courtesy
   if (!opened.ok()) ThrowJoinError(opened.status(), Context());
   backend_ = opened->backend;
   MutexLock lock(mu_);

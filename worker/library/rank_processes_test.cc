@@ -154,6 +154,41 @@ TEST_F(RankProcessesTest, ASecondProcessOfARankIsAnErrorAndNoHang) {
               HasSubstr("another process has joined as rank 1; give each process a rank"));
 }
 
+// Ranks of two users cannot share memory. Only root can become another user.
+class TwoUsersTest : public RankProcessesTest {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root";
+    if (!is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  }
+  World Start(const std::string& backend) {
+    const std::string method = "tcp://127.0.0.1:" + free_.port();
+    return RankProcessesTest::Start(2, [=](int rank, const Line&) {
+      constexpr uid_t kNobody = 65534;
+      DP_CHECK(rank == 0 || setuid(kNobody) == 0);
+      InitOptions options = At(method, rank, 2);
+      options.backend = backend;
+      return SumOfRanks(options);
+    });
+  }
+
+ private:
+  const FreePort free_;
+};
+
+TEST_F(TwoUsersTest, AutoTakesGlooOnEveryRank) {
+  for (const auto& rank : Start("auto")) EXPECT_EQ(rank->Hear(), "gloo 1");
+}
+
+TEST_F(TwoUsersTest, ShmSaysWhyNotAndWhatToTake) {
+  for (const auto& rank : Start("shm")) {
+    const std::string said = rank->Hear();
+    EXPECT_THAT(said, HasSubstr("backend shm: "));
+    EXPECT_THAT(said, HasSubstr("user"));
+    EXPECT_THAT(said, HasSubstr("; use backend auto or gloo"));
+  }
+}
+
 class EnvironmentTest : public RankProcessesTest {
  protected:
   static void Set(const std::map<std::string, std::string>& variables) {
