@@ -1,5 +1,6 @@
 #include "worker/engine/collectives/shm/shm_operations.h"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -75,6 +76,33 @@ TEST_F(ShmOperationsTest, ASumWaitsForThePartOfEveryPeer) {
   BeginAsPeer();
   rank_0.join();
   EXPECT_EQ(data[0], 3.0f);
+}
+
+// The peer writes its slice of the sum into the heap of rank 0.
+TEST_F(ShmOperationsTest, ASumInHeapsEndsWhenEveryPeerHasWrittenItsSlice) {
+  constexpr size_t kCount = 100000;
+  const auto in_heap = [&](int rank) {
+    return absl::MakeSpan(reinterpret_cast<float*>(segment_.heap(rank)), kCount);
+  };
+  std::fill(in_heap(0).begin(), in_heap(0).end(), 1.0f);
+  std::fill(in_heap(1).begin(), in_heap(1).end(), 2.0f);
+  std::jthread rank_0([&] {
+    const Elements data = in_heap(0);
+    const Collective call{
+        .shape = {.kind = CallShape::Kind::kAllReduce, .type = data.type, .count = data.count()},
+        .input = data.bytes,
+        .output = data.bytes};
+    EXPECT_EQ(RunOverShm(rank_, call), absl::OkStatus());
+    EXPECT_EQ(in_heap(0).back(), 3.0f);
+  });
+  BeginAsPeer();
+  ASSERT_EQ(peer_.AwaitTickOf(0, 2), RankTicks::Wait::kReached);
+  AwaitSleepOfRank0();
+  EXPECT_EQ(in_heap(1).front(), 3.0f);
+  EXPECT_EQ(in_heap(0).back(), 1.0f);
+  const Slice mine = SliceOf(kCount, 1, 2);
+  for (size_t i = mine.begin; i < kCount; ++i) in_heap(0)[i] = 3.0f;
+  peer_.Tick();
 }
 
 }  // namespace
