@@ -34,6 +34,7 @@ struct Flags {
   std::vector<std::string> tls_names;
   IdentityOptions identity;
   bool accept_data_loss = false;
+  bool accept_other_users = false;
   uint64_t memory_max = kMemoryMax;
   KeyValueLimits store;
   CallerFlags callers;
@@ -100,12 +101,14 @@ absl::StatusOr<CoordinatorOptions> Check(const Flags& flags) {
                              .insecure = flags.insecure,
                              .identity = flags.identity,
                              .accept_data_loss = flags.accept_data_loss,
+                             .accept_other_users = flags.accept_other_users,
                              .memory = MemoryShares::Of(flags.memory_max),
                              .store = flags.store,
                              .callers = flags.callers,
                              .disk = flags.disk};
   DP_ASSIGN_OR_RETURN(options.listen, ParseAddress("--listen", flags.listen));
   DP_RETURN_IF_ERROR(CheckIdentity(flags.identity));
+  options.identity.accept_other_users = flags.accept_other_users;
   options.identity.hosts = HostsOf(options.listen, flags.tls_names);
   if (!flags.tcpstore_listen.empty()) {
     DP_ASSIGN_OR_RETURN(
@@ -187,6 +190,9 @@ std::variant<CoordinatorOptions, int> ReadCommandLine(int argc, char** argv) {
   app.add_flag("--accept-data-loss", flags.accept_data_loss,
                "Start although the journal lacks acknowledged commands (docs/journal.md); only "
                "after a start that was refused for that, and only once");
+  app.add_flag("--accept-other-users", flags.accept_other_users,
+               "Start although other users can write --data-dir, as a volume that is open to all; "
+               "only where no other user can reach it, as in a pod");
   AddMemoryLimit(app, flags.memory_max);
   AddStoreLimits(app, flags.store);
   AddCallerLimits(app, flags.callers);

@@ -26,6 +26,7 @@ struct CoordinatorOptions {
   bool insecure = false;
   IdentityOptions identity;
   bool accept_data_loss = false;
+  bool accept_other_users = false;
   MemoryShares memory;
   KeyValueLimits store;
   CallerFlags callers;

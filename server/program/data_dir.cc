@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/program/log.h"
+#include "base/security/safe_path.h"
 #include "base/status.h"
 
 namespace dp::server {
@@ -55,12 +56,36 @@ absl::Status SyncFolder(const std::filesystem::path& path) {
                                           "; see to the disk, and start again"));
 }
 
+// Whoever can write the directory, or replace it, decides who is an administrator. The directory
+// of the identity is checked by IdentityDir.
+absl::Status CheckOtherUsers(const std::filesystem::path& path, bool accepted) {
+  absl::Status status = security::CheckSafePath(path);
+  for (const char* name : {"lock", "logs", "journal.sqlite", "journal.sqlite-wal",
+                           "journal.sqlite-shm", "journal.sqlite-mark"}) {
+    if (status.ok()) status = security::CheckSafePath(path / name);
+    if (absl::IsNotFound(status)) status = absl::OkStatus();  // it is yet to be made
+  }
+  if (status.ok()) return absl::OkStatus();
+  const std::string why(status.message());
+  if (!accepted) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("data directory ", path.string(), " is not used: ", why,
+                     "; others could administer the cluster by it; choose a directory of your own "
+                     "with --data-dir"));
+  }
+  Log(Severity::kWarning, "data_dir_open_to_others", {{"path", path.string()}, {"reason", why}});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path, bool accept_data_loss) {
+absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path, AcceptedRisks accepted) {
+  DP_RETURN_IF_ERROR(CheckOtherUsers(path, accepted.other_users));
   std::error_code error;
   std::filesystem::create_directories(path / "logs", error);
   if (error) return NotWritable(path, error.message());
+  // Somebody may have made it meanwhile.
+  if (!accepted.other_users) DP_RETURN_IF_ERROR(CheckOtherUsers(path, /*accepted=*/false));
   const std::string lock = (path / "lock").string();
   FileDescriptor held(open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!held.valid()) return NotWritable(path, std::generic_category().message(errno));
@@ -76,7 +101,7 @@ absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path, bool ac
                      ftruncate(held.get(), static_cast<off_t>(pid.size())) == 0;
   if (!named && errno != ENOSPC) return NotWritable(path, std::generic_category().message(errno));
   DataDir dir(path, std::move(held));
-  if (!accept_data_loss) DP_RETURN_IF_ERROR(dir.CheckJournalIsThere());
+  if (!accepted.data_loss) DP_RETURN_IF_ERROR(dir.CheckJournalIsThere());
   return dir;
 }
 

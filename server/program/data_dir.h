@@ -12,18 +12,25 @@
 
 namespace dp::server {
 
+// The risks that the user has accepted on the command line.
+struct AcceptedRisks {
+  bool data_loss = false;
+  bool other_users = false;
+};
+
 // The coordinator's directory, held by one process at a time. The process locks the file `lock`;
 // the kernel drops the lock however the process exits. Movable; keep it as long as the files are
 // used. Not thread-safe; owned by main.
 class DataDir {
  public:
-  // Creates the directory if it is missing. Without `accept_data_loss`, rejects a directory whose
-  // journal is lost: missing or empty beside a write-ahead log, a mark or logs of jobs. Nothing is
-  // changed then.
+  // Creates the directory if it is missing. Without `data_loss`, rejects a directory whose journal
+  // is lost: missing or empty beside a write-ahead log, a mark or logs of jobs. Without
+  // `other_users`, rejects a directory that others can change or replace, by CheckSafePath. Nothing
+  // is changed then.
   // Errors: FailedPrecondition another process holds the directory, or the journal is lost;
-  // PermissionDenied the directory cannot be written.
+  // PermissionDenied the directory cannot be written, or others can write it.
   static absl::StatusOr<DataDir> Open(const std::filesystem::path& path,
-                                      bool accept_data_loss = false);
+                                      AcceptedRisks accepted = {});
 
   // Makes the directory's name and the names of its files durable. Errors: Internal.
   absl::Status Sync() const;

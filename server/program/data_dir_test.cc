@@ -1,5 +1,8 @@
 #include "server/program/data_dir.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <fstream>
 #include <string>
 
@@ -42,7 +45,7 @@ void ExpectRefused(const std::filesystem::path& path, const std::string& reason)
   EXPECT_THAT(std::string(status.message()), HasSubstr(path.string() + ": " + reason));
   EXPECT_THAT(std::string(status.message()), HasSubstr("restore the directory from a backup"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("--accept-data-loss"));
-  EXPECT_TRUE(DataDir::Open(path, /*accept_data_loss=*/true).ok());
+  EXPECT_TRUE(DataDir::Open(path, {.data_loss = true}).ok());
 }
 
 TEST(DataDirTest, AJournalThatIsNoFileIsRefusedAndNothingElseIsBlamed) {
@@ -53,6 +56,58 @@ TEST(DataDirTest, AJournalThatIsNoFileIsRefusedAndNothingElseIsBlamed) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("journal.sqlite is no file, as a journal is"));
   EXPECT_THAT(std::string(status.message()), ::testing::Not(HasSubstr("writable")));
+}
+
+// Expects that Open refuses the directory because of `part`, and changes nothing, unless other
+// users are accepted.
+void ExpectRefusedFor(const std::filesystem::path& part, const std::filesystem::path& path) {
+  const absl::Status status = DataDir::Open(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("data directory " + path.string() + " is not used: " + part.string()));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a directory of your own with --data-dir"));
+  EXPECT_FALSE(std::filesystem::exists(path / "lock"));
+  EXPECT_TRUE(DataDir::Open(path, {.other_users = true}).ok());
+}
+
+TEST(DataDirTest, ADirectoryThatOthersCanWriteIsRefused) {
+  const ScratchDir scratch;
+  const std::filesystem::path path = scratch.path() / "dp";
+  std::filesystem::create_directory(path);
+  for (const mode_t mode : {0777, 0757, 01777}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    ExpectRefusedFor(path, path);
+    std::filesystem::remove(path / "lock");
+  }
+  ASSERT_EQ(chmod(path.c_str(), 0755), 0);
+  EXPECT_TRUE(DataDir::Open(path).ok());
+}
+
+TEST(DataDirTest, ADirectoryThatOthersCanReplaceIsRefused) {
+  const ScratchDir scratch;
+  const std::filesystem::path parent = scratch.path() / "parent";
+  std::filesystem::create_directory(parent);
+  ASSERT_EQ(chmod(parent.c_str(), 0777), 0);
+  ExpectRefusedFor(parent, parent / "dp");
+  ASSERT_EQ(chmod(parent.c_str(), 01777), 0);
+  EXPECT_TRUE(DataDir::Open(parent / "dp").ok());
+}
+
+TEST(DataDirTest, AJournalThatOthersCanWriteIsRefused) {
+  const ScratchDir scratch;
+  const std::filesystem::path journal = scratch.path() / "journal.sqlite";
+  std::ofstream(journal) << "page";
+  ASSERT_EQ(chmod(journal.c_str(), 0666), 0);
+  ExpectRefusedFor(journal, scratch.path());
+}
+
+TEST(DataDirTest, ADirectoryOfAnotherUserIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give a directory away";
+  const ScratchDir scratch;
+  const std::filesystem::path path = scratch.path() / "dp";
+  std::filesystem::create_directory(path);
+  ASSERT_EQ(chown(path.c_str(), 61002, 61002), 0);
+  ExpectRefusedFor(path, path);
 }
 
 TEST(DataDirTest, AWriteAheadLogWithoutItsJournalIsRefused) {

@@ -23,6 +23,8 @@ struct IdentityOptions {
   // Further authorities whose certificates callers may show; may be empty.
   std::string clients_file = {};
   std::string crl_dir = {};
+  // Whether other users may own or write the files.
+  bool accept_other_users = false;
 };
 
 // The keys and certificates of a coordinator, below its data directory (docs/security.md):
@@ -35,8 +37,9 @@ struct IdentityOptions {
 // Not thread-safe; owned by main.
 class IdentityDir {
  public:
-  // Makes what is missing. Errors: FailedPrecondition a file is damaged, or the key is not that of
-  // its certificate; PermissionDenied a file cannot be read or written.
+  // Makes what is missing, and closes the files to others.
+  // Errors: FailedPrecondition a file is damaged, or the key is not that of its certificate.
+  // PermissionDenied a file cannot be read or written, or other users own or can write one.
   static absl::StatusOr<IdentityDir> Open(const std::filesystem::path& path,
                                           const IdentityOptions& options, absl::Time now);
 

@@ -2,6 +2,7 @@
 
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -92,9 +93,47 @@ TEST_F(IdentityDirTest, TheFirstStartMakesEverythingForItsOwnerOnly) {
 
 TEST_F(IdentityDirTest, ACopyThatOthersCanReadIsClosed) {
   Open();
-  std::filesystem::permissions(path_, std::filesystem::perms::all);
+  for (const char* name : {".", "server"}) ASSERT_EQ(chmod((path_ / name).c_str(), 0755), 0);
+  ASSERT_EQ(chmod((path_ / "token.key").c_str(), 0644), 0);
   Open();
-  EXPECT_EQ(std::filesystem::status(path_).permissions(), std::filesystem::perms::owner_all);
+  for (const char* name : {".", "server"}) EXPECT_EQ(ModeOf(name), 0700u) << name;
+  EXPECT_EQ(ModeOf("token.key"), 0600u);
+}
+
+// Others may have put keys of their own there.
+TEST_F(IdentityDirTest, FilesThatOthersCanWriteAreRefused) {
+  Open();
+  for (const char* name : {"", "ca.key", "token.key", "server", "admin/tls.key"}) {
+    const std::filesystem::path path = *name == '\0' ? path_ : path_ / name;
+    const mode_t mode = std::filesystem::is_directory(path) ? 0700 : 0600;
+    ASSERT_EQ(chmod(path.c_str(), mode | 022), 0);
+    const absl::Status refused = WhyNotOpened();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << path;
+    EXPECT_THAT(refused.message(), HasSubstr(path.string() + " (of user "));
+    EXPECT_THAT(refused.message(), HasSubstr("can be written by other users"));
+    EXPECT_THAT(refused.message(), HasSubstr("--data-dir"));
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+  }
+  (void)Open();
+}
+
+TEST_F(IdentityDirTest, FilesOfAnotherUserAreRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give a directory away";
+  Open();
+  for (const char* name : {".", "ca.key", "server", "admin/tls.crt"}) {
+    ASSERT_EQ(chown((path_ / name).c_str(), 61002, 61002), 0);
+    EXPECT_THAT(WhyNotOpened().message(), HasSubstr("belongs to another user, user 61002"));
+    ASSERT_EQ(chown((path_ / name).c_str(), 0, 0), 0);
+  }
+  (void)Open();
+}
+
+TEST_F(IdentityDirTest, FilesOfOthersAreUsedWhereOtherUsersAreAccepted) {
+  Open();
+  ASSERT_EQ(chmod(path_.c_str(), 0777), 0);
+  options_.accept_other_users = true;
+  (void)Open();
+  EXPECT_EQ(ModeOf("."), 0700u);
 }
 
 TEST_F(IdentityDirTest, SecretsAreOpenedByTheKeyOfTheFirstStart) {

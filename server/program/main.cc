@@ -228,7 +228,9 @@ absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
   DP_RETURN_IF_ERROR(CheckAddresses(options));
   DP_ASSIGN_OR_RETURN(TcpStoreSockets sockets, TcpStoreSockets::Open(options));
   const bool accept_loss = options.accept_data_loss;
-  DP_ASSIGN_OR_RETURN(const DataDir data_dir, DataDir::Open(options.data_dir, accept_loss));
+  DP_ASSIGN_OR_RETURN(const DataDir data_dir,
+                      DataDir::Open(options.data_dir, {.data_loss = accept_loss,
+                                                       .other_users = options.accept_other_users}));
   const DiskShares shares = SharesOf(data_dir.disk_bytes());
   const auto disk_available = [&data_dir] { return data_dir.disk_available(); };
   Ballast ballast(data_dir.ballast_file(), shares.ballast_bytes, disk_available);

@@ -8,7 +8,7 @@ import subprocess
 
 from kit.leftovers import closed_on_error
 
-HOLD = 'mount -t tmpfs -o "size=$1" disk "$2" && echo ready && exec cat'
+HOLD = 'mount -t tmpfs -o "size=$1,mode=755" disk "$2" && echo ready && exec cat'
 
 
 def why_not():
