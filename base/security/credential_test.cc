@@ -99,10 +99,16 @@ TEST_F(CredentialTest, LocalhostIsTheLoopbackAddress) {
   EXPECT_TRUE(absl::IsNotFound(FindLocalCredential("node:1", links_).status()));
 }
 
+TEST_F(CredentialTest, TheLoopbackAddressIsLocalhost) {
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "CA"}).ok());
+  ASSERT_TRUE(LinkLocalCredential("localhost:1", dir_, links_).ok());
+  EXPECT_EQ(*FindLocalCredential("127.0.0.1:1", links_), dir_);
+  EXPECT_EQ(*FindLocalCredential("[::1]:1", links_), dir_);
+}
+
 TEST_F(CredentialTest, EarlierDaysLinksToDirectoriesThatAreGoneAreRemoved) {
   for (const char* address : {"127.0.0.1:1", "127.0.0.1:2"}) {
     ASSERT_TRUE(LinkLocalCredential(address, dir_, links_).ok());
-    EXPECT_TRUE(absl::IsNotFound(FindLocalCredential(address, links_).status()));
   }
   const timespec two_days_ago[2] = {{.tv_sec = time(nullptr) - 48 * 3600},
                                     {.tv_sec = time(nullptr) - 48 * 3600}};
@@ -114,10 +120,57 @@ TEST_F(CredentialTest, EarlierDaysLinksToDirectoriesThatAreGoneAreRemoved) {
   EXPECT_TRUE(std::filesystem::is_symlink(links_ + "/127.0.0.1:2"));
 }
 
+// Somebody else could make the directory anew, with a credential of their own.
+TEST_F(CredentialTest, ALinkToADirectoryThatIsGoneIsRemovedWhenItIsMet) {
+  ASSERT_TRUE(LinkLocalCredential("127.0.0.1:1", dir_, links_).ok());
+  EXPECT_TRUE(absl::IsNotFound(FindLocalCredential("127.0.0.1:1", links_).status()));
+  EXPECT_FALSE(std::filesystem::is_symlink(links_ + "/127.0.0.1:1"));
+}
+
+TEST_F(CredentialTest, ALinkIsRemovedByItsCoordinatorAlone) {
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "CA"}).ok());
+  ASSERT_TRUE(LinkLocalCredential("127.0.0.1:1", dir_, links_).ok());
+  UnlinkLocalCredential("127.0.0.1:1", scratch_.path(), links_);
+  UnlinkLocalCredential("127.0.0.1:2", dir_, links_);
+  EXPECT_EQ(*FindLocalCredential("127.0.0.1:1", links_), dir_);
+  UnlinkLocalCredential("127.0.0.1:1", dir_, links_);
+  EXPECT_TRUE(absl::IsNotFound(FindLocalCredential("127.0.0.1:1", links_).status()));
+}
+
+TEST_F(CredentialTest, ACredentialThatOthersCanReplaceIsNotFoundByALink) {
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "CA", .chain = "C", .key = "K"}).ok());
+  ASSERT_TRUE(LinkLocalCredential("127.0.0.1:1", dir_, links_).ok());
+  const std::string key = dir_ + "/" + kKeyFile;
+  for (const auto& [path, mode] : {std::pair{dir_, 0700}, std::pair{key, 0600}}) {
+    ASSERT_EQ(chmod(path.c_str(), mode | 02), 0);
+    const absl::Status refused = FindLocalCredential("127.0.0.1:1", links_).status();
+    EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(path + " (of user "));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("--credentials " + dir_));
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+  }
+  EXPECT_EQ(*FindLocalCredential("127.0.0.1:1", links_), dir_);
+}
+
+TEST_F(CredentialTest, ACredentialOfAnotherUserIsNotFoundByALink) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give a directory away";
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "CA", .chain = "C", .key = "K"}).ok());
+  ASSERT_TRUE(LinkLocalCredential("127.0.0.1:1", dir_, links_).ok());
+  for (const std::string& path : {dir_, dir_ + "/" + kAuthoritiesFile}) {
+    ASSERT_EQ(chown(path.c_str(), 61002, 61002), 0);
+    const absl::Status refused = FindLocalCredential("127.0.0.1:1", links_).status();
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("belongs to another user, user 61002"));
+    ASSERT_EQ(chown(path.c_str(), 0, 0), 0);
+  }
+}
+
 TEST_F(CredentialTest, ADirectoryOfLinksThatOthersMayWriteIsNotTrusted) {
   ASSERT_TRUE(LinkLocalCredential("127.0.0.1:1", scratch_.path(), links_).ok());
   ASSERT_EQ(chmod(links_.c_str(), 0777), 0);
-  EXPECT_TRUE(absl::IsPermissionDenied(FindLocalCredential("127.0.0.1:1", links_).status()));
+  const absl::Status refused = FindLocalCredential("127.0.0.1:1", links_).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("log in ('dpctl login')"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--credentials DIR/identity/admin"));
   EXPECT_TRUE(
       absl::IsPermissionDenied(LinkLocalCredential("127.0.0.1:1", scratch_.path(), links_)));
 }

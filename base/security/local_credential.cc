@@ -11,6 +11,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/security/credential.h"
+#include "base/security/safe_path.h"
 #include "base/status.h"
 
 namespace dp::security {
@@ -22,7 +24,9 @@ constexpr char kEveryAddress[] = "*";
 
 absl::Status NotUsable(const std::string& links, const std::string& why) {
   return absl::PermissionDeniedError(
-      absl::StrCat("the directory of local credentials, ", links, ", cannot be used: ", why));
+      absl::StrCat("the directory of local credentials, ", links, ", cannot be used: ", why,
+                   "; log in ('dpctl login'), or name the administrator's credential: "
+                   "--credentials DIR/identity/admin"));
 }
 
 // Anybody may make a directory below /tmp first, under any name.
@@ -52,8 +56,11 @@ std::string NameFor(const std::string& address) {
 std::vector<std::string> NamesOf(const std::string& address) {
   const std::string port = PortOf(address);
   std::vector<std::string> names = {address, absl::StrCat(kEveryAddress, ":", port)};
-  if (!absl::StartsWith(address, "localhost:")) return names;
-  for (const char* host : {"127.0.0.1:", "[::1]:"}) names.push_back(host + port);
+  if (absl::StartsWith(address, "localhost:")) {
+    for (const char* host : {"127.0.0.1:", "[::1]:"}) names.push_back(host + port);
+  } else if (absl::StartsWith(address, "127.0.0.1:") || absl::StartsWith(address, "[::1]:")) {
+    names.push_back("localhost:" + port);
+  }
   return names;
 }
 
@@ -70,6 +77,17 @@ void RemoveDangling(const std::string& links) {
     const fs::path& path = link.path();
     if (!fs::exists(path, error) && IsOld(path)) fs::remove(path, error);
   }
+}
+
+// Whoever can write the files, or replace them, decides which coordinator the caller trusts.
+// Errors: NotFound the directory does not exist; PermissionDenied.
+absl::Status CheckTarget(const std::string& dir) {
+  DP_RETURN_IF_ERROR(CheckSafePath(dir));
+  for (const char* name : {kAuthoritiesFile, kChainFile, kKeyFile}) {
+    const absl::Status status = CheckSafePath(absl::StrCat(dir, "/", name));
+    if (!absl::IsNotFound(status)) DP_RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -102,11 +120,29 @@ absl::StatusOr<std::string> FindLocalCredential(const std::string& address,
   DP_RETURN_IF_ERROR(CheckOurs(links));
   for (const std::string& name : NamesOf(address)) {
     std::error_code error;
-    const fs::path target = fs::read_symlink(fs::path(links) / name, error);
-    if (!error && fs::is_directory(target, error)) return target.string();
+    const fs::path link = fs::path(links) / name;
+    const std::string target = fs::read_symlink(link, error).string();
+    if (error) continue;
+    const absl::Status usable = CheckTarget(target);
+    if (usable.ok()) return target;
+    if (!absl::IsNotFound(usable)) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          "the local credential for ", address, ", ", target, ", is not used: ", usable.message(),
+          "; if you trust it, name it: "
+          "--credentials ",
+          target, "; else remove the link ", link.string()));
+    }
+    fs::remove(link, error);  // a coordinator that runs makes it again
   }
   return absl::NotFoundError(
       absl::StrCat("no coordinator of this user on this host listens on ", address));
+}
+
+void UnlinkLocalCredential(const std::string& address, const std::string& dir,
+                           const std::string& links) {
+  std::error_code error;
+  const fs::path link = fs::path(links) / NameFor(address);
+  if (fs::read_symlink(link, error) == fs::absolute(dir) && !error) fs::remove(link, error);
 }
 
 }  // namespace dp::security

@@ -16,13 +16,19 @@ std::string LocalCredentialLinks();
 
 // Links the credential in `dir` to the address of a coordinator (host:port), and removes links of
 // earlier days to directories that are gone. A wildcard host stands for every address with the
-// port. Errors: PermissionDenied the directory of links is another user's, or cannot be written.
+// port.
+// Errors: PermissionDenied the directory of links is another user's, or cannot be written.
 absl::Status LinkLocalCredential(const std::string& address, const std::string& dir,
                                  const std::string& links = LocalCredentialLinks());
 
-// The directory of the credential for the address.
+// Removes that link, unless another coordinator has replaced it.
+void UnlinkLocalCredential(const std::string& address, const std::string& dir,
+                           const std::string& links = LocalCredentialLinks());
+
+// The directory of the credential for the address, which nobody else can replace (CheckSafePath).
+// Removes a link to a directory that is gone.
 // Errors: NotFound no coordinator of this user has linked one; PermissionDenied the directory of
-// links is another user's.
+// links is another user's, or others can replace the credential.
 absl::StatusOr<std::string> FindLocalCredential(const std::string& address,
                                                 const std::string& links = LocalCredentialLinks());
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/security/credential.h"
+#include "base/security/local_credential.h"
 #include "base/testing/scratch_dir.h"
 #include "gmock/gmock.h"
 #include "grpcpp/security/tls_certificate_provider.h"
@@ -21,7 +22,9 @@
 namespace dp::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // Calls as the administrator whose credential is in the data directory.
@@ -74,6 +77,16 @@ class CoordinatorProcessTest : public ::testing::Test {
   uint64_t worker_ = 0;
   uint64_t job_ = 0;
 };
+
+TEST_F(CoordinatorProcessTest, ALinkToTheCredentialLastsAsLongAsTheProcess) {
+  Start();
+  const auto found = security::FindLocalCredential(process_->address());
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, scratch_.path() / "data/identity/admin");
+  const std::string address = process_->address();
+  EXPECT_EQ(process_->Kill(SIGTERM).exit_code, 0);
+  EXPECT_FALSE(std::filesystem::is_symlink(security::LocalCredentialLinks() + "/" + address));
+}
 
 TEST_F(CoordinatorProcessTest, WhatWasAcknowledgedSurvivesKill9) {
   Start();

@@ -95,14 +95,36 @@ void PrintHowToJoin(const ListenAddress& address, const Authority& authority) {
       reached.ToString().c_str(), worker.c_str(), reached.ToString().c_str(), admin.c_str());
 }
 
+// Lets programs of the same user find the administrator's credential while the coordinator serves.
+class LocalLink {
+ public:
+  LocalLink(const ListenAddress& address, const IdentityDir& identity)
+      : address_(address.ToString()), dir_(identity.admin_dir()) {
+    Link();
+  }
+  ~LocalLink() { security::UnlinkLocalCredential(address_, dir_); }
+  LocalLink(const LocalLink&) = delete;
+  LocalLink& operator=(const LocalLink&) = delete;
+
+  // Links again if somebody has removed the link, as systems do with old files in /tmp.
+  void Keep() {
+    if (absl::IsNotFound(security::FindLocalCredential(address_).status())) Link();
+  }
+
+ private:
+  void Link() {
+    const absl::Status linked = security::LinkLocalCredential(address_, dir_);
+    if (!linked.ok()) problems_.Failed(linked);
+  }
+
+  const std::string address_;
+  const std::string dir_;
+  RepeatedReason problems_{"no_local_credential"};
+};
+
 // Prints the line on standard output last: scripts wait for it, and then find all else in place.
 absl::Status Announce(const CoordinatorOptions& options, const ListenAddress& address,
                       const IdentityDir& identity) {
-  const absl::Status linked =
-      security::LinkLocalCredential(address.ToString(), identity.admin_dir());
-  if (!linked.ok()) {
-    Log(Severity::kWarning, "no_local_credential", {{"reason", std::string(linked.message())}});
-  }
   if (options.insecure) {
     Log(Severity::kWarning, "insecure",
         {{"reason", "callers in plain text may do everything, and can be read on the network"},
@@ -283,6 +305,7 @@ absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
                                      .plain_text = options.insecure}));
   DP_ASSIGN_OR_RETURN(const auto tcp_stores,
                       TcpStores::Start(options, sockets, *driver, server->callers()));
+  LocalLink local_link(server->address(), identity);
   DP_RETURN_IF_ERROR(Announce(options, server->address(), identity));
   notify.Ready(absl::StrCat("listening on ", server->address().ToString()));
 
@@ -297,6 +320,7 @@ absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
   while (why.empty()) {
     why = ends.DrainFor(kRefreshIdentityEvery);
     RefreshIdentity(identity, identity_problems);
+    local_link.Keep();
   }
   Log(Severity::kInfo, "stopping", {{"reason", why[0].ok() ? "signal" : why[0].ToString()}});
   notify.Stopping();
