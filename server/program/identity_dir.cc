@@ -124,8 +124,10 @@ absl::StatusOr<std::string> AuthoritiesIn(const std::string& path, const std::st
   return all;
 }
 
-// A line for each file of the directory, which changes with the file.
-std::string FilesIn(const std::string& dir) {
+// A line for each file of the directory, which changes with the file. OpenSSL would ignore a
+// directory that it cannot read, and accept revoked certificates.
+// Errors: FailedPrecondition it is no directory, or cannot be read.
+absl::StatusOr<std::string> FilesIn(const std::string& dir) {
   std::set<std::string> lines;
   std::error_code error, gone;
   for (std::filesystem::directory_iterator at(dir, error), last; !error && at != last;
@@ -135,7 +137,10 @@ std::string FilesIn(const std::string& dir) {
                               std::filesystem::file_size(*at, gone), " ",
                               changed.time_since_epoch().count(), "\n"));
   }
-  return absl::StrJoin(lines, "");
+  if (!error) return absl::StrJoin(lines, "");
+  return absl::FailedPreconditionError(
+      absl::StrCat("--crl-dir ", dir, " cannot be read: ", error.message(),
+                   "; name a directory of revocation lists (docs/security.md)"));
 }
 
 // With a certificate that cannot be used, gRPC would fail every handshake without a word.
@@ -304,7 +309,10 @@ absl::Status IdentityDir::RefreshClients() {
     absl::StrAppend(&clients, others);
   }
   // gRPC reads the lists again when this file changes. Between certificates it may hold any text.
-  if (!options_.crl_dir.empty()) absl::StrAppend(&clients, FilesIn(options_.crl_dir));
+  if (!options_.crl_dir.empty()) {
+    DP_ASSIGN_OR_RETURN(const std::string lists, FilesIn(options_.crl_dir));
+    absl::StrAppend(&clients, lists);
+  }
   if (Read(file).value_or("") == clients) return absl::OkStatus();
   return Write(file, clients);
 }

@@ -331,6 +331,21 @@ TEST_F(IdentityDirTest, OnlyCertificatesAreTakenOverFromAFileOfAuthorities) {
   EXPECT_EQ(Read("server/ca.crt"), Read("ca.crt") + one);
 }
 
+// gRPC would accept revoked certificates without a word.
+TEST_F(IdentityDirTest, ADirectoryOfRevocationListsThatCannotBeReadIsRefused) {
+  (void)Open();
+  const std::string before = Read("server/ca.crt");
+  std::ofstream(clients_file_) << "file";
+  for (const std::string& wrong : {clients_file_, std::string("/nonexistent/lists")}) {
+    options_.crl_dir = wrong;
+    const absl::Status refused = WhyNotOpened();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(refused.message(), HasSubstr("--crl-dir " + wrong + " cannot be read: "));
+    EXPECT_THAT(refused.message(), HasSubstr("name a directory of revocation lists"));
+  }
+  EXPECT_EQ(Read("server/ca.crt"), before);
+}
+
 TEST_F(IdentityDirTest, ALostOrExchangedKeyIsMadeAgainWithItsCertificate) {
   for (const std::string dir : {"server", "admin"}) {
     (void)Open();
