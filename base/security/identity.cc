@@ -84,6 +84,12 @@ std::string ToString(const Identity& identity) {
   return absl::StrCat(NameOf(identity.role), " ", identity.name);
 }
 
+absl::string_view KindBefore(absl::string_view name) {
+  const absl::string_view kind = name.substr(0, name.find('/'));
+  if (kind.size() == name.size()) return "";
+  return kind == "person" || RoleOf(kind).ok() ? kind : "";
+}
+
 std::string ToUri(const Identity& identity) {
   return absl::StrCat(kPrefix, NameOf(identity.role), "/", Escaped(identity.name));
 }

@@ -30,6 +30,10 @@ struct Identity {
 // As in messages: "user ann".
 std::string ToString(const Identity& identity);
 
+// The kind of holder that the name of a person seems to begin with: "worker" of "worker/w1", also
+// "person". Empty: none. Commands name a worker as worker/NAME, so no person may have such a name.
+absl::string_view KindBefore(absl::string_view name);
+
 // The form in which a certificate holds an identity, as a subject alternative name:
 // "spiffe://dp/user/ann" (SPIFFE-ID 1.0). The name is escaped with percent signs as URIs have it.
 std::string ToUri(const Identity& identity);

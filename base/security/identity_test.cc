@@ -1,5 +1,6 @@
 #include "base/security/identity.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -31,6 +32,16 @@ TEST(IdentityTest, WhatIsNoneIsNamed) {
     const auto parsed = ParseUri(uri);
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << uri;
     EXPECT_THAT(parsed.status().message(), HasSubstr(uri));
+  }
+}
+
+TEST(IdentityTest, ANameOfAPersonMayLookLikeOneOfAnotherKind) {
+  for (const char* kind : {"admin", "user", "viewer", "worker", "coordinator", "person"}) {
+    EXPECT_EQ(KindBefore(absl::StrCat(kind, "/ann")), kind);
+    EXPECT_EQ(KindBefore(kind), "");
+  }
+  for (const char* name : {"ann", "ann/worker", "spiffe://example.org/worker/w1", "/worker/w1"}) {
+    EXPECT_EQ(KindBefore(name), "") << name;
   }
 }
 

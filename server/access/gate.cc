@@ -57,8 +57,15 @@ absl::StatusOr<Caller> HolderOf(absl::string_view pem) {
   }
   // Answers about other callers show it, and hold nothing else.
   const std::string& name = caller.identity.name;
-  if (IsUtf8(name) && IsPlainText(name)) return caller;
-  return absl::InvalidArgumentError("the name in it has control characters, or is not UTF-8");
+  if (!IsUtf8(name) || !IsPlainText(name)) {
+    return absl::InvalidArgumentError("the name in it has control characters, or is not UTF-8");
+  }
+  // `dpctl revoke` would end the access of another.
+  if (const absl::string_view kind = security::KindBefore(name); !kind.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("the name in it, '", name, "', begins with ",
+                                                   kind, "/; use a certificate without that"));
+  }
+  return caller;
 }
 
 // Without the port: all callers at that address.

@@ -34,6 +34,15 @@ bool IsPerson(Role role) {
 // A name that a caller made up, on one line of an error.
 std::string Shown(const std::string& name) { return absl::Utf8SafeCEscape(name); }
 
+// Errors: InvalidArgument the name could be mistaken for one of another kind.
+absl::Status CheckKind(const std::string& name) {
+  const absl::string_view kind = security::KindBefore(name);
+  if (kind.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", Shown(name), "' is no name of a person: it begins with ", kind, "/; use '",
+                   Shown(name.substr(kind.size() + 1)), "'"));
+}
+
 // Errors: InvalidArgument.
 absl::Status CheckName(const Identity& identity) {
   const std::string& name = identity.name;
@@ -42,6 +51,7 @@ absl::Status CheckName(const Identity& identity) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", Shown(name), "' is no worker name; use ", kWorkerNameRule));
   }
+  DP_RETURN_IF_ERROR(CheckKind(name));
   if (!name.empty() && name.size() <= kNameBytesMax && IsPlainText(name)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("'", Shown(name), "' is no name of a person; use 1 to ", kNameBytesMax,
@@ -174,6 +184,10 @@ class AccessService final : public v1::Access::CallbackService {
     if (request->name().empty()) {
       return Refuse(admission, context,
                     absl::InvalidArgumentError("name is empty; say whose access ends"));
+    }
+    if (!request->worker()) {
+      const absl::Status checked = CheckKind(request->name());
+      if (!checked.ok()) return Refuse(admission, context, checked);
     }
     // The administrator of the coordinator's own credential has joined by no token.
     const bool is_local_admin = request->name() == kLocalAdmin && !request->worker();

@@ -292,6 +292,29 @@ TEST_F(AccessServiceTest, AWrongNameIsShownOnOneLine) {
               HasSubstr("and not for a\\nb; start"));
 }
 
+// `dpctl revoke worker/w1` ends the access of the worker.
+TEST_F(AccessServiceTest, APersonsNameBeginsWithNoKindOfHolder) {
+  const std::string why = "'worker/w1' is no name of a person: it begins with worker/; use 'w1'";
+  EXPECT_EQ(CreateToken("user", "worker/w1", 1).status.error_message(), why);
+  v1::GrantRequest grant;
+  grant.set_role("user");
+  grant.set_name("worker/w1");
+  EXPECT_EQ(admin_->Call(admin_->access(), &v1::Access::Stub::Grant, grant).status.error_message(),
+            why);
+  EXPECT_TRUE(CreateToken("user", "spiffe://example.org/worker/w1", 1).ok());
+  EXPECT_THAT(WhoIs(*As({Role::kUser, "worker/w1"})),
+              HasSubstr("the name in it, 'worker/w1', begins with worker/"));
+}
+
+TEST_F(AccessServiceTest, ARevocationOfANameWithARoleIsRejected) {
+  v1::RevokeRequest request;
+  request.set_name("user/bob");
+  const auto revoked = admin_->Call(admin_->access(), &v1::Access::Stub::Revoke, request);
+  EXPECT_EQ(revoked.status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(revoked.status.error_message(),
+            "'user/bob' is no name of a person: it begins with user/; use 'bob'");
+}
+
 TEST_F(AccessServiceTest, TheDecisionsAreListed) {
   Grant("ann", Role::kViewer);
   Revoke({Role::kWorker, "w"});
@@ -421,6 +444,14 @@ TEST_F(ForeignCertificateTest, TheAuthorityMayBeThatOfAnotherCluster) {
   EXPECT_EQ(WhoIs(*As(kAnn)), "user ann");
   // The other cluster decides how long her certificate counts.
   EXPECT_EQ(Renew(*ann).status.error_code(), StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(ForeignCertificateTest, ANameLikeThatOfAWorkerDoesNotCount) {
+  for (const security::ForeignNames& names :
+       {security::ForeignNames{"worker/w1"}, {"w1", "URI:spiffe://dp/user/worker%2Fw1"}}) {
+    EXPECT_THAT(WhoIs(*Foreigner(names)),
+                HasSubstr("the name in it, 'worker/w1', begins with worker/"));
+  }
 }
 
 TEST_F(ForeignCertificateTest, AnIdentityOfDpInItCounts) {
