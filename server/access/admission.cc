@@ -58,7 +58,7 @@ std::string Quoted(const std::string& name) {
 }
 
 std::string OwnerText(const core::Job& job) {
-  return absl::StrCat("job ", job.id.ToString(), " belongs to ", OwnerOf(job));
+  return absl::StrCat("job ", job.id.ToString(), " belongs to ", core::OwnerOf(job));
 }
 
 }  // namespace

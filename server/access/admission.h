@@ -17,13 +17,6 @@
 
 namespace dp::server {
 
-// The owner of jobs whose owner has never proven who they are, as in journals of earlier releases.
-inline constexpr char kLegacyOwner[] = "legacy";
-// The name of the job's owner, for messages.
-inline std::string OwnerOf(const core::Job& job) {
-  return job.owner.empty() ? kLegacyOwner : job.owner;
-}
-
 // The object of a call. Empty fields: nothing of that kind.
 struct AccessObject {
   static AccessObject Of(JobId job) { return {.job = job}; }

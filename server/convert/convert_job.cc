@@ -219,6 +219,7 @@ v1::Job ToProto(const core::Job& job, const View& view) {
   }
   SetTime(job.deadline, &v1::Job::mutable_deadline, &proto);
   proto.set_user(job.user);
+  proto.set_owner(core::OwnerOf(job));
   proto.set_priority(job.priority);
   proto.set_held(job.held);
   proto.set_world_size(job.world_size());

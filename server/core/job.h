@@ -194,6 +194,12 @@ struct Job {
   int world_size() const { return ranks.empty() ? spec.ranks : static_cast<int>(ranks.size()); }
 };
 
+// The owner of jobs whose owner has never proven who they are: jobs that came in plain text, and
+// those in journals of earlier releases.
+inline constexpr char kLegacyOwner[] = "legacy";
+// The name of the job's owner, for people.
+inline std::string OwnerOf(const Job& job) { return job.owner.empty() ? kLegacyOwner : job.owner; }
+
 // Lower case: "starting", "released".
 absl::string_view Name(JobState state);
 absl::string_view Name(RankState state);

@@ -482,5 +482,15 @@ TEST_F(InsecureAccessTest, NobodyGetsCertificatesOrTokensInPlainText) {
   EXPECT_FALSE(who->has_expires_at());
 }
 
+TEST_F(InsecureAccessTest, AJobThatCameInPlainTextBelongsToNobody) {
+  v1::SubmitRequest request;
+  request.set_request_id("request");
+  request.set_user("me");
+  *request.mutable_spec() = ClusterClient::AJob("job", 1);
+  const auto submitted = client_->Call(client_->jobs(), &v1::Jobs::Stub::Submit, request);
+  EXPECT_EQ(submitted->job().owner(), "legacy");
+  EXPECT_EQ(submitted->job().user(), "me");
+}
+
 }  // namespace
 }  // namespace dp::server

@@ -32,7 +32,8 @@ absl::Status SubmissionCheck::CheckSeen(JobId job, const View& view) const {
   if (found != nullptr && admission_.Sees(found, view)) return absl::OkStatus();
   if (found != nullptr) {
     (void)admission_.Refused(absl::PermissionDeniedError(  // the caller gets the other error
-        absl::StrCat("after names job ", job.ToString(), ", which belongs to ", OwnerOf(*found))));
+        absl::StrCat("after names job ", job.ToString(), ", which belongs to ",
+                     core::OwnerOf(*found))));
   }
   return core::UnknownPredecessor(job);
 }

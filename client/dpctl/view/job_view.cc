@@ -137,9 +137,19 @@ std::vector<std::string> ReasonsOf(const v1::Job& job) {
   return reasons;
 }
 
+// As the coordinator knows it. A name that nobody has proven is only what the job counts by in
+// limits.
+std::string UserOf(const v1::Job& job) { return job.owner().empty() ? job.user() : job.owner(); }
+
 // Shows what determines the job's place in the queue, and its deadline.
 void DescribeTurn(const v1::Job& job, absl::Time now, std::ostream& out) {
-  if (!job.user().empty()) out << "User:        " << Printable(job.user()) << '\n';
+  if (const std::string user = UserOf(job); !user.empty()) {
+    const bool proven = user == job.user() || job.user().empty();
+    out << "User:        " << Printable(user)
+        << (proven ? ""
+                   : absl::StrCat(" (submitted as ", Printable(job.user()), ", without proof)"))
+        << '\n';
+  }
   if (!job.spec().queue().empty()) out << "Queue:       " << job.spec().queue() << '\n';
   if (job.priority() != 0) out << "Priority:    " << job.priority() << '\n';
   if (job.queue_position() > 0) out << "Position:    " << job.queue_position() << '\n';
@@ -215,7 +225,7 @@ void WriteJob(const v1::Job& job, JsonWriter& json, absl::FunctionRef<void()> mo
   json.Field("generation", job.generation());
   json.Field("worldSize", WorldSizeOf(job));
   json.TextOrNull("nodes", NodesField(job.spec()));
-  json.TextOrNull("user", job.user());
+  json.TextOrNull("user", UserOf(job));
   json.TextOrNull("queue", job.spec().queue());
   json.Field("priority", job.priority());
   json.Field("held", job.held());

@@ -55,6 +55,24 @@ Ranks:
 )");
 }
 
+// The coordinator says whose job it is; a name that nobody has proven gives no right to it.
+TEST(JobViewTest, TheUserIsTheOwnerAndNotAnUnprovenName) {
+  const auto shown = [](const std::string& names) {
+    const v1::Job job = Job(names + " id: 8 state: JOB_STATE_PENDING");
+    std::ostringstream json;
+    JsonWriter writer(json);
+    WriteJob(job, writer);
+    return Described(job) + json.str();
+  };
+  const std::string legacy = shown(R"(owner: "legacy" user: "me")");
+  EXPECT_THAT(legacy, testing::HasSubstr("User:        legacy (submitted as me, without proof)\n"));
+  EXPECT_THAT(legacy, testing::HasSubstr("\"user\": \"legacy\""));
+  EXPECT_THAT(shown(R"(owner: "legacy")"), testing::HasSubstr("User:        legacy\n"));
+  EXPECT_THAT(shown(R"(owner: "ann" user: "ann")"), testing::HasSubstr("User:        ann\n"));
+  EXPECT_THAT(shown(R"(user: "ann")"),
+              testing::HasSubstr("User:        ann\n"));  // of an earlier release
+}
+
 TEST(JobViewTest, APendingJobShowsEveryReason) {
   EXPECT_EQ(Described(Job(R"(id: 8 state: JOB_STATE_PENDING spec { name: "big" ranks: 9 }
                              pending_reasons: "needs 9 slots, 2 are free"
