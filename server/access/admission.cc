@@ -57,6 +57,16 @@ std::string Quoted(const std::string& name) {
   return absl::StrCat("'", absl::StrReplaceAll(name, {{"'", "'\\''"}}), "'");
 }
 
+// A caller without the right learns who has it, and who can give it.
+std::string RemedyFor(const Caller& caller, const AccessRow& row) {
+  if (!caller.is_person()) return "";
+  const bool users = row.user != Reach::kNone;
+  return absl::StrCat("; it is for administrators", users ? " and users" : "",
+                      row.viewer != Reach::kNone ? " and viewers" : "",
+                      ", and an administrator can give that role: dpctl grant ",
+                      users ? "user " : "admin ", Quoted(caller.identity.name));
+}
+
 std::string OwnerText(const core::Job& job) {
   return absl::StrCat("job ", job.id.ToString(), " belongs to ", core::OwnerOf(job));
 }
@@ -200,7 +210,8 @@ absl::Status Admission::CheckCertificate(const AccessRow& row, const View& view)
     case Reach::kNone:
       break;
   }
-  return Denied(absl::StrCat("it is not for the role ", security::NameOf(role)));
+  return Denied(
+      absl::StrCat("it is not for the role ", security::NameOf(role), RemedyFor(caller_, row)));
 }
 
 // A user must not learn from the answer whether there is a job that they may not see.

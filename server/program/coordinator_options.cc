@@ -1,15 +1,19 @@
 #include "server/program/coordinator_options.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/labels.h"
+#include "base/name.h"
 #include "base/status.h"
 #include "base/version.h"
 #include "server/core/store_ports.h"
@@ -79,6 +83,18 @@ absl::Status CheckIdentity(const IdentityOptions& identity) {
       "coordinator's own");
 }
 
+// Errors: InvalidArgument.
+absl::Status CheckTlsName(const std::string& name) {
+  in6_addr address{};
+  // Addresses of IPv4 and host names have the form of worker names.
+  if (IsWorkerName(name) || inet_pton(AF_INET6, name.c_str(), &address) == 1) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--tls-name '", absl::CEscape(name),
+                   "' is no name of a host and no address; give one name without wildcards"));
+}
+
 // Under which names and addresses the coordinator may be reached.
 std::vector<std::string> HostsOf(const ListenAddress& listen,
                                  const std::vector<std::string>& names) {
@@ -108,6 +124,7 @@ absl::StatusOr<CoordinatorOptions> Check(const Flags& flags) {
                              .disk = flags.disk};
   DP_ASSIGN_OR_RETURN(options.listen, ParseAddress("--listen", flags.listen));
   DP_RETURN_IF_ERROR(CheckIdentity(flags.identity));
+  for (const std::string& name : flags.tls_names) DP_RETURN_IF_ERROR(CheckTlsName(name));
   options.identity.accept_other_users = flags.accept_other_users;
   options.identity.hosts = HostsOf(options.listen, flags.tls_names);
   if (!flags.tcpstore_listen.empty()) {

@@ -78,6 +78,19 @@ class CoordinatorProcessTest : public ::testing::Test {
   uint64_t job_ = 0;
 };
 
+TEST_F(CoordinatorProcessTest, AStartThatMakesLostKeysAnewSaysWhatNoLongerWorks) {
+  Start();
+  EXPECT_THAT(process_->Kill(SIGTERM).error,
+              AllOf(Not(HasSubstr("authority_made")), Not(HasSubstr("secret_key_made"))));
+  std::filesystem::remove(scratch_.path() / "data/identity/secret.key");
+  Start();
+  EXPECT_THAT(process_->Kill(SIGTERM).error, HasSubstr("event=secret_key_made"));
+  std::filesystem::remove_all(scratch_.path() / "data/identity");
+  Start();
+  EXPECT_THAT(process_->Kill(SIGTERM).error,
+              AllOf(HasSubstr("event=authority_made"), HasSubstr("certificates, logins")));
+}
+
 TEST_F(CoordinatorProcessTest, ALinkToTheCredentialLastsAsLongAsTheProcess) {
   Start();
   const auto found = security::FindLocalCredential(process_->address());

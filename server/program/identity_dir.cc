@@ -234,14 +234,20 @@ absl::Status IdentityDir::OpenAuthority(absl::Time now) {
   return absl::OkStatus();
 }
 
-// Earlier releases had no such key. Without the one that has sealed them, the secrets of jobs on
-// record are lost; the jobs say so when they are placed.
+// Earlier releases had no such key. Without the key that sealed them, the secrets of jobs on record
+// are lost. The log says it at once, and the jobs say it when they are placed.
 absl::StatusOr<security::SealingKey> IdentityDir::OpenSealingKey() const {
   const auto path = path_ / "secret.key";
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
     security::SealingKey made = security::SealingKey::Make();
     DP_RETURN_IF_ERROR(Write(path, made.bytes()));
+    if (!made_) {
+      Log(Severity::kWarning, "secret_key_made",
+          {{"path", path.string()},
+           {"reason", "it was missing: jobs with secrets from before fail"},
+           {"remedy", "restore it from a backup, or submit these jobs again"}});
+    }
     return made;
   }
   DP_ASSIGN_OR_RETURN(const std::string bytes, Read(path));

@@ -226,6 +226,16 @@ void RefreshIdentity(IdentityDir& identity, RepeatedReason& problems) {
   status.ok() ? problems.Worked() : (void)problems.Failed(status);
 }
 
+// A journal of a release without TLS has none either.
+void WarnOfNewAuthority(const std::filesystem::path& identity) {
+  Log(Severity::kWarning, "authority_made",
+      {{"path", identity.string()},
+       {"reason",
+        "the journal had no identity: former certificates, logins and tokens no longer "
+        "count, and former secrets cannot be opened"},
+       {"remedy", "restore the directory from a backup, or let workers and people join again"}});
+}
+
 // After `dpctl revoke admin`, with which a stolen copy was made useless, the local administrator
 // gets a new credential.
 absl::Status ReplaceRevokedAdmin(IdentityDir& identity, Driver& driver) {
@@ -257,6 +267,7 @@ absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
   const auto disk_available = [&data_dir] { return data_dir.disk_available(); };
   Ballast ballast(data_dir.ballast_file(), shares.ballast_bytes, disk_available);
   ballast.ReleaseWhenFull();
+  const bool is_new = !std::filesystem::exists(data_dir.journal_file());
   DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file(),
                                                               {.accept_data_loss = accept_loss}));
   if (accept_loss) {
@@ -265,6 +276,7 @@ absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
   }
   DP_ASSIGN_OR_RETURN(IdentityDir identity, IdentityDir::Open(data_dir.identity(), options.identity,
                                                               Clock::System().Now()));
+  if (identity.made() && !is_new) WarnOfNewAuthority(data_dir.identity());
   DP_RETURN_IF_ERROR(data_dir.Sync());
   LogStore log_store(data_dir.logs(), options.disk.LogsOn(shares));
   const std::vector<JobId> logged = log_store.Stored();

@@ -374,6 +374,19 @@ TEST_F(AccessServiceTest, RefusedCallsAreListedForAdministrators) {
   EXPECT_THAT(refusal.peer(), HasSubstr("127.0.0.1"));
 }
 
+TEST_F(AccessServiceTest, ARefusalForARoleNamesThoseThatMayAndTheGrant) {
+  const auto ann = As({Role::kViewer, "ann"});
+  v1::CancelRequest cancel;
+  cancel.set_job(1);
+  EXPECT_EQ(ann->Call(ann->jobs(), &v1::Jobs::Stub::Cancel, cancel).status.error_message(),
+            "viewer ann may not call Jobs.Cancel: it is not for the role viewer; it is for "
+            "administrators and users, and an administrator can give that role: dpctl grant user "
+            "ann");
+  EXPECT_THAT(ann->Call(ann->access(), &v1::Access::Stub::ListHolders, {}).status.error_message(),
+              HasSubstr("; it is for administrators, and an administrator can give that role: "
+                        "dpctl grant admin ann"));
+}
+
 TEST_F(AccessServiceTest, AWrongTokenIsARefusal) {
   EXPECT_FALSE(Enroll(*nobody_, "dpj1.a.b").ok());
   const std::string used = Token("user", "ann");

@@ -123,6 +123,13 @@ class ServersTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("--tcpstore-insecure", done.stderr)
 
+    def test_a_tls_name_that_is_no_name_of_a_host_is_refused(self):
+        for name in ("", "*.example.org", "a b", "head:7070"):
+            done = subprocess.run([BIN / "dp-coordinator", "--tls-name", name, "--data-dir", "/nonexistent"],
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2, name)
+            self.assertIn(f"--tls-name '{name}' is no name of a host and no address", done.stderr)
+
     def test_a_worker_without_a_credential_is_told_how_to_get_one(self):
         done = subprocess.run([BIN / "dp-worker", "--coordinator", "192.0.2.1:7070"],
                               capture_output=True, text=True, timeout=60)
