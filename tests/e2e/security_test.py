@@ -96,6 +96,14 @@ class StolenJoinTokenTest(Drill):
         self.assert_refused(self.log_in(token), "was used")
         ann.dpctl("ps", check=0)
 
+    def test_a_daemon_does_not_use_up_a_persons_token(self):
+        token = grant(self.cluster, "user", "ann")
+        code, log = self.join(token, "node7")
+        self.assertEqual(code, 1, log)
+        self.assertRegex(log, "the token is for user ann, who logs in with it")
+        self.assertFalse((self.cluster.dir / "state-node7").exists())
+        self.assertEqual(self.log_in(token).returncode, 0)
+
     def test_an_expired_token_counts_no_more(self):
         token = token_in(self.cluster.dpctl("token", "user", "ann", "--valid-for", "1ms", check=0).stdout)
         self.assert_refused(self.log_in(token), "expired")

@@ -52,6 +52,17 @@ bool WasSetUpAnew(const std::string& coordinator, const Credential& own) {
   return local.ok() && local->authorities != own.authorities;
 }
 
+// A person's token would be used up, and its certificate lets nobody be a worker.
+// Errors: InvalidArgument the join token is a person's.
+absl::Status CheckToken(const std::string& token) {
+  const auto claims = security::ReadJoinToken(token);  // a malformed one is left to Enrol
+  if (!claims.ok() || claims->identity.role == Role::kWorker) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the token is for ", security::ToString(claims->identity),
+      ", who logs in with it: 'dpctl login'; ask an administrator for one that 'dpctl token' "
+      "prints"));
+}
+
 // Whether the daemon still belongs to the cluster of the certificate. Errors: FailedPrecondition.
 absl::Status CheckCluster(const Credential& own, const std::string& coordinator,
                           const IdentityFlags& flags) {
@@ -157,6 +168,7 @@ absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
                                            const std::string& state_dir, const IdentityFlags& flags,
                                            client::Pause& pause,
                                            const std::function<void()>& alive) {
+  DP_RETURN_IF_ERROR(CheckToken(flags.join));
   if (flags.credentials.insecure) return std::string();
   const std::string own = OwnDir(state_dir);
   std::error_code error;

@@ -190,6 +190,22 @@ TEST_F(OwnCredentialTest, ARefusalEndsTheAttempts) {
   EXPECT_FALSE(std::filesystem::exists(own_));
 }
 
+TEST_F(OwnCredentialTest, APersonsTokenIsRejectedBeforeItIsUsed) {
+  Leave(Worker("w"));
+  for (const std::string& state : {state_, state_ + "-fresh"}) {
+    IdentityFlags flags = Joining("w");
+    flags.join = coordinator_.JoinToken({Role::kUser, "bob"});
+    const absl::Status person =
+        OpenCredential(coordinator_.address(), state, flags, pause_).status();
+    EXPECT_EQ(person.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(person.message()),
+                HasSubstr("the token is for user bob, who logs in with it: 'dpctl login'; "));
+    EXPECT_THAT(std::string(person.message()), HasSubstr("'dpctl token' prints"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(state_ + "-fresh"));
+  EXPECT_THAT(coordinator_.heard(), IsEmpty());
+}
+
 TEST_F(OwnCredentialTest, InPlainTextNoCredentialIsNeeded) {
   IdentityFlags flags = Showing(coordinator_.CredentialOf({Role::kAdmin, "root"}));
   flags.credentials.insecure = true;
