@@ -31,6 +31,10 @@ class Command {
   // "--".
   virtual bool TakesWordsBehindDashes() const { return false; }
 
+  // Whether the command, with its flags, uses the coordinator of --coordinator. Others ignore its
+  // address.
+  virtual bool NeedsCoordinator() const { return true; }
+
   // The flag with which the command needs no coordinator; empty: there is none.
   virtual std::string FlagToRunHere() const { return ""; }
 

@@ -1,11 +1,15 @@
 """Any program as a job, without PyTorch: its environment, directory, output and exit."""
 
 import json
+import os
 import pathlib
+import shutil
+import subprocess
 import unittest
 
-from kit.cluster import Cluster, alive, eventually
+from kit.cluster import BIN, TIMEOUT_S, Cluster, alive, eventually
 from kit.rank_lines import lines_of
+from kit.terminal import CTRL_C, Terminal
 
 
 class CommandTest(unittest.TestCase):
@@ -129,6 +133,27 @@ class CommandTest(unittest.TestCase):
         here = self.cluster.dir.resolve()
         self.assertEqual(sorted(lines_of(done.stdout)),
                          [(0, f"local-0 in {here}"), (1, f"local-1 in {here}")])
+
+    def test_local_needs_nothing_of_the_variables_for_another_cluster(self):
+        variables = {"DP_INSECURE": "1", "DP_JOIN_TOKEN": "junk", "DP_CREDENTIALS": "/nowhere", "DP_RUN_AS": "nobody",
+                     "DP_COORDINATOR": "junk", "DPCTL_COORDINATOR": "junk", "DP_PROCESS_TRACKING": "guard"}
+        done = subprocess.run([BIN / "dpctl", "run", "--local", "--", "sh", "-c", "echo $DP_WORKER"],
+                              capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **variables})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(lines_of(done.stdout), [(0, "local-0")])
+
+    def test_local_shows_what_a_worker_has_logged_that_does_not_get_ready(self):
+        bin = self.cluster.dir / "bin"
+        bin.mkdir()
+        for program in ("dpctl", "dp-coordinator"):
+            shutil.copy(BIN / program, bin)
+        (bin / "dp-worker").write_text("#!/bin/sh\necho stuck here >&2\nexec tail -f /dev/null\n")
+        (bin / "dp-worker").chmod(0o755)
+        with Terminal([bin / "dpctl", "run", "--local", "--", "true"]) as terminal:
+            terminal.until("dp-worker is not ready yet; dpctl waits up to 2m; its last lines:")
+            terminal.until("| stuck here")
+            terminal.press(CTRL_C)
+            self.assertEqual(terminal.end(), 103, terminal.output)
 
     def test_cancel_ends_what_a_program_has_started(self):
         self.cluster.worker()

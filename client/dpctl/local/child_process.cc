@@ -11,9 +11,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/limits.h"
 #include "base/status.h"
 
 namespace dp::ctl {
@@ -22,9 +26,29 @@ namespace {
 // The line with a server's address is short.
 constexpr size_t kLineBytesMax = 4096;
 
+// The variables of dp that describe the machine, and so count for any cluster on it.
+constexpr absl::string_view kOfTheMachine[] = {"DP_CUDA_PLAN_CACHE", "DP_PROCESS_TRACKING"};
+
+bool IsPassedOn(absl::string_view variable) {
+  const absl::string_view name = variable.substr(0, variable.find('='));
+  return !absl::StartsWith(name, kReservedVariables) ||
+         std::find(std::begin(kOfTheMachine), std::end(kOfTheMachine), name) !=
+             std::end(kOfTheMachine);
+}
+
+// For exec; ends with null.
+std::vector<char*> PassedOn(char* const* environment) {
+  std::vector<char*> passed_on;
+  for (; *environment != nullptr; ++environment)
+    if (IsPassedOn(*environment)) passed_on.push_back(*environment);
+  passed_on.push_back(nullptr);
+  return passed_on;
+}
+
 // Runs in the child between fork and exec, so it makes only calls that are safe after a fork of a
-// process with threads. `argv` was made before.
-[[noreturn]] void Become(char* const* argv, int out, int errors, pid_t parent) {
+// process with threads. `argv` and `environment` were made before.
+[[noreturn]] void Become(char* const* argv, char* const* environment, int out, int errors,
+                         pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // the parent died before the line above
   setpgid(0, 0);
@@ -34,7 +58,7 @@ constexpr size_t kLineBytesMax = 4096;
   signal(SIGPIPE, SIG_DFL);
   dup2(out, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
-  execv(argv[0], argv);
+  execve(argv[0], argv, environment);
   const char text[] = ": cannot be executed\n";
   (void)!write(STDERR_FILENO, argv[0], strlen(argv[0]));  // nothing is left to do if this fails
   (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
@@ -71,12 +95,13 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>&
   std::vector<char*> raw;
   for (const std::string& argument : argv) raw.push_back(const_cast<char*>(argument.c_str()));
   raw.push_back(nullptr);
+  const std::vector<char*> environment = PassedOn(environ);
   int out[2];
   if (pipe2(out, O_CLOEXEC) != 0) return Unstartable(argv[0], "pipe");
   const int err = open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   const pid_t parent = getpid();
   const pid_t pid = err < 0 ? -1 : fork();
-  if (pid == 0) Become(raw.data(), out[1], err, parent);
+  if (pid == 0) Become(raw.data(), environment.data(), out[1], err, parent);
   const absl::Status failed = Unstartable(argv[0], err < 0 ? errors.c_str() : "fork");
   close(out[1]);
   if (err >= 0) close(err);
@@ -91,6 +116,7 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, 0)),
       pidfd_(other.pidfd_),
       out_(other.out_),
+      line_(std::move(other.line_)),
       clock_(other.clock_) {}
 
 ChildProcess::~ChildProcess() {
@@ -99,15 +125,14 @@ ChildProcess::~ChildProcess() {
 
 absl::StatusOr<std::string> ChildProcess::FirstLine(absl::Duration timeout, int stop) {
   const absl::Time until = clock_.Now() + timeout;
-  std::string line;
-  while (line.size() < kLineBytesMax) {
+  while (line_.size() < kLineBytesMax) {
     DP_RETURN_IF_ERROR(AwaitReadable(out_, stop, clock_, until));
     char c = 0;
     const ssize_t count = read(out_, &c, 1);
     if (count == 0) return absl::AbortedError("it ended at once");
     if (count < 0) continue;  // interrupted by a signal
-    if (c == '\n') return line;
-    line += c;
+    if (c == '\n') return line_;
+    line_ += c;
   }
   return absl::AbortedError("its first line has no end");
 }

@@ -11,9 +11,10 @@
 
 namespace dp::ctl {
 
-// A program that lives no longer than this process: if dpctl dies without ending it, the kernel
-// kills it. It has its own process group, so that a Ctrl-C at the terminal reaches dpctl alone. Not
-// thread-safe.
+// A program of dp that lives no longer than this process: if dpctl dies without ending it, the
+// kernel kills it. It has its own process group, so that a Ctrl-C at the terminal reaches dpctl
+// alone. It has dpctl's variables without those of dp, which are meant for another cluster or
+// describe a rank's place; those about this machine stay. Not thread-safe.
 class ChildProcess {
  public:
   // Starts argv[0], a path, and appends its standard error to the file `errors`.
@@ -27,8 +28,8 @@ class ChildProcess {
   ~ChildProcess();
 
   // Reads the first line of its standard output. Gives up as soon as the descriptor `stop` is
-  // readable; -1 for none. Errors: Aborted the program ended first; DeadlineExceeded; Cancelled by
-  // `stop`.
+  // readable; -1 for none. Errors: Aborted the program ended first; DeadlineExceeded, after which
+  // another call goes on; Cancelled by `stop`.
   absl::StatusOr<std::string> FirstLine(absl::Duration timeout, int stop = -1);
 
   // Readable once the program has ended; below 0 if the kernel has no pidfd. Valid until Stop.
@@ -47,7 +48,8 @@ class ChildProcess {
 
   pid_t pid_;  // 0: stopped, or moved away
   int pidfd_;
-  int out_;  // the read end of its standard output, open while this object lives
+  int out_;           // the read end of its standard output, open while this object lives
+  std::string line_;  // the part of the first line that was read
   const Clock& clock_;
 };
 

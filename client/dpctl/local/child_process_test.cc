@@ -1,12 +1,15 @@
 #include "client/dpctl/local/child_process.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <vector>
@@ -54,6 +57,27 @@ TEST_F(ChildProcessTest, AnEarlyEndIsAnError) {
   EXPECT_TRUE(absl::IsAborted(child.FirstLine(kPatience).status()));
   child.Stop(kPatience);
   EXPECT_EQ(ErrorText(), "broken\n");
+}
+
+TEST_F(ChildProcessTest, ItHasNoneOfDpsVariablesButThoseAboutTheMachine) {
+  const std::map<std::string, std::string> variables = {
+      {"DP_INSECURE", "1"},   {"DP_JOIN_TOKEN", "junk"},  {"DP_CREDENTIALS", "/nowhere"},
+      {"DP_RUN_AS", "owner"}, {"DP_COORDINATOR", "junk"}, {"DP_PROCESS_TRACKING", "guard"},
+      {"DPX", "x"},           {"DP_RANK", "3"},           {"DP_CUDA_PLAN_CACHE", "/plans"}};
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  ChildProcess child = Shell("env | grep ^DP | sort | tr '\\n' ' '; echo");
+  for (const auto& [name, value] : variables) unsetenv(name.c_str());
+  EXPECT_EQ(child.FirstLine(kPatience).value(),
+            "DPX=x DP_CUDA_PLAN_CACHE=/plans DP_PROCESS_TRACKING=guard ");
+}
+
+TEST_F(ChildProcessTest, ALineThatComesInPiecesIsReadAfterADeadline) {
+  ASSERT_EQ(mkfifo((errors_ + ".go").c_str(), 0600), 0);
+  ChildProcess child = Shell("printf 'ready '; read go < " + errors_ + ".go; echo now");
+  EXPECT_TRUE(absl::IsDeadlineExceeded(child.FirstLine(absl::Milliseconds(10)).status()));
+  std::ofstream(errors_ + ".go") << "go\n";
+  EXPECT_EQ(child.FirstLine(kPatience).value(), "ready now");
+  std::remove((errors_ + ".go").c_str());
 }
 
 TEST_F(ChildProcessTest, SilenceIsAnErrorAtTheDeadline) {

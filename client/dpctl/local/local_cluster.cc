@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 // How long a server may take to report that it is ready. Generous: the machine may be busy, and the
 // trainer's self-check on GPUs may take a minute to wake the driver and load some gigabytes.
 constexpr absl::Duration kReadyWithin = absl::Minutes(2);
+// After this time dpctl shows what a program that is not ready has logged.
+constexpr absl::Duration kQuietFor = absl::Seconds(10);
 // How much longer than its ranks' grace a worker may take to stop: it sends their last lines.
 constexpr absl::Duration kStopSlack = absl::Seconds(5);
 constexpr size_t kErrorLinesMax = 10;
@@ -58,6 +60,7 @@ class Processes final : public LocalCluster {
 
   absl::Status Start(const LocalOptions& options) {
     stop_ = options.stop;
+    note_ = options.note;
     stop_within_ = options.grace + kStopSlack;
     DP_RETURN_IF_ERROR(scratch_.Make());
     std::vector<std::string> flags = {"--listen", "127.0.0.1:0", "--data-dir", scratch_.Of("data")};
@@ -110,7 +113,14 @@ class Processes final : public LocalCluster {
     const std::string errors = scratch_.Of(name + ".log");
     DP_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(argv, errors));
     children_.push_back(std::move(child));
-    absl::StatusOr<std::string> line = children_.back().FirstLine(kReadyWithin, stop_);
+    absl::StatusOr<std::string> line = children_.back().FirstLine(kQuietFor, stop_);
+    if (absl::IsDeadlineExceeded(line.status())) {
+      const std::string logged = LastLines(errors);
+      note_(absl::StrCat(program, " is not ready yet; dpctl waits up to ",
+                         absl::FormatDuration(kReadyWithin),
+                         logged.empty() ? "; it has logged nothing" : "; its last lines:", logged));
+      line = children_.back().FirstLine(kReadyWithin - kQuietFor, stop_);
+    }
     if (absl::IsCancelled(line.status())) return line;
     if (!line.ok())
       return absl::InternalError(absl::StrCat(
@@ -122,6 +132,7 @@ class Processes final : public LocalCluster {
   std::vector<ChildProcess> children_;
   std::string address_;
   int stop_ = -1;
+  std::function<void(const std::string&)> note_;
   absl::Duration stop_within_ = kStopSlack;
 };
 

@@ -22,6 +22,8 @@ struct LocalOptions {
   // How long ranks may run after SIGTERM when the workers are stopped.
   absl::Duration grace = absl::ZeroDuration();
   int stop = -1;  // a descriptor; once it is readable, the start is cancelled
+  // Reports a program that takes long to become ready, with its last lines.
+  std::function<void(const std::string& note)> note = [](const std::string&) {};
 };
 
 // A separate coordinator and workers on this machine, which live as long as this object. The

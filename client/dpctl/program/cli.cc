@@ -252,14 +252,14 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   } catch (const CLI::ParseError& error) {
     return WrongUsage(WhatIsWrong(error, app, verb), app, terminal);
   }
-  const absl::Status address = ParseHostPort(flags.coordinator).status();
-  if (!address.ok()) {
-    terminal.err << "dpctl: the coordinator's address " << address.message()
-                 << " (--coordinator or DPCTL_COORDINATOR)\n";
-    return kUsage;
-  }
   for (const auto& command : commands) {
     if (!app.got_subcommand(command->name())) continue;
+    const absl::Status address = ParseHostPort(flags.coordinator).status();
+    if (!address.ok() && command->NeedsCoordinator()) {
+      terminal.err << "dpctl: the coordinator's address " << address.message()
+                   << " (--coordinator or DPCTL_COORDINATOR)\n";
+      return kUsage;
+    }
     const bool taken =
         program == end ||
         (source != nullptr && source->TakeProgram({behind_dashes ? program + 1 : program, end}));

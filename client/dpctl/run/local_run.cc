@@ -34,12 +34,13 @@ void LocalRun::DefineFlags(CLI::App& app) {
       ->check(CLI::Range(1, kSlotsMax));
 }
 
-absl::Status LocalRun::TakeVariable() {
-  DP_ASSIGN_OR_RETURN(const bool standalone, VariableSwitch("standalone"));
-  on_ = on_ || standalone;
+bool LocalRun::on() const { return on_ || VariableSwitch("standalone").value_or(false); }
+
+absl::Status LocalRun::Check() const {
+  DP_RETURN_IF_ERROR(VariableSwitch("standalone").status());
   for (const auto& [flag, number] :
        {std::pair("--workers", workers_), std::pair("--slots", slots_)})
-    if (number > 0 && !on_)
+    if (number > 0 && !on())
       return absl::InvalidArgumentError(
           absl::StrCat(flag, " ", number,
                        " is of the workers that --local starts; give --local, or leave it out"));
@@ -70,7 +71,10 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalRun::Start(v1::JobSpec& spec,
        .slots = slots,
        .serves_stores = spec.command().store() == "direct",
        .grace = FromProto(spec.grace()),
-       .stop = context.surroundings().interrupts.descriptor()});
+       .stop = context.surroundings().interrupts.descriptor(),
+       .note = [&err = context.err()](const std::string& note) {
+         err << "dpctl: " << note << std::endl;
+       }});
 }
 
 absl::Status LocalRun::CheckStarted(const v1::JobSpec& spec, Context& context) {

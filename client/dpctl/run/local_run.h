@@ -17,12 +17,11 @@ class LocalRun {
  public:
   void DefineFlags(CLI::App& app);
 
-  // Call it once the flags are parsed, before the other methods.
   // Errors: InvalidArgument PET_STANDALONE, or a flag that needs --local.
-  absl::Status TakeVariable();
+  absl::Status Check() const;
 
   // Whether --local or torchrun's variable for it was given.
-  bool on() const { return on_; }
+  bool on() const;
 
   // Starts the cluster that the job needs, and gives the run an id of its own.
   // Errors: InvalidArgument --workers and --slots have no room for the job; as CheckLocalGpus and

@@ -49,6 +49,20 @@ TEST_F(LocalProgramTest, TorchrunsVariableStartsItToo) {
   unsetenv("PET_STANDALONE");
 }
 
+TEST_F(LocalProgramTest, TheAddressOfAnotherCoordinatorIsNotLookedAt) {
+  setenv("DPCTL_COORDINATOR", "no-address", 1);
+  (void)StartedFor("-- ./train");
+  EXPECT_EQ(address_, "local:1");
+  setenv("PET_STANDALONE", "1", 1);
+  AddLogPage("finished: true");
+  EXPECT_EQ(Dpctl("run -- ./train").code, 0) << err_.str();
+  unsetenv("PET_STANDALONE");
+  const Result result = Dpctl("run -- ./train");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, ::testing::HasSubstr("the coordinator's address 'no-address'"));
+  unsetenv("DPCTL_COORDINATOR");
+}
+
 TEST_F(LocalProgramTest, AStoreThatTheCoordinatorServesIsServedByTheLocalOneToo) {
   EXPECT_TRUE(StartedFor("--store direct -- ./train").serves_stores);
   EXPECT_FALSE(StartedFor("-- ./train").serves_stores);

@@ -71,6 +71,8 @@ class RunJob final : public Command {
 
   JobSource* source() override { return &source_; }
 
+  bool NeedsCoordinator() const override { return !local_.on(); }
+
   std::string FlagToRunHere() const override {
     if (local_.on()) return "";
     return verb_.launching == Launching::kTorchrun ? "--standalone" : "--local";
@@ -83,7 +85,7 @@ class RunJob final : public Command {
   }
 
   absl::StatusOr<int> Run(Context& context) override {
-    DP_RETURN_IF_ERROR(local_.TakeVariable());
+    DP_RETURN_IF_ERROR(local_.Check());
     DP_ASSIGN_OR_RETURN(client::JobFile job, source_.Load(context, /*ranks_run_here=*/local_.on()));
     v1::JobSpec& spec = job.spec;
     if (local_.on() && resume_.given())
