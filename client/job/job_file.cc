@@ -1,8 +1,5 @@
 #include "client/job/job_file.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -11,6 +8,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/utf8.h"
+#include "client/job/input_file.h"
 #include "client/job/yaml_message.h"
 #include "client/job/yaml_override.h"
 #include "client/job/yaml_scalar.h"
@@ -120,11 +118,6 @@ absl::Status CheckHeader(const YAML::Node& root, const std::string& file) {
   return absl::OkStatus();
 }
 
-absl::Status Unreadable(const std::string& path, int error) {
-  return absl::NotFoundError(absl::StrCat("job file '", path, "' cannot be read: ",
-                                          error == 0 ? "reason unknown" : std::strerror(error)));
-}
-
 // Leaves names in the spec: where the values come from is nobody else's business.
 absl::Status TakeSecretSources(JobFile& job) {
   for (int i = 0; i < job.spec.secrets_size(); ++i) {
@@ -171,18 +164,17 @@ absl::StatusOr<JobFile> ParseJobFile(absl::string_view text, const std::string& 
 }
 
 absl::StatusOr<JobFile> ReadJobFile(const std::string& path,
-                                    const std::vector<std::string>& overrides) {
-  errno = 0;
-  std::ifstream file(path);
-  if (!file) return Unreadable(path, errno);
-  std::string text(kSpecBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.gcount() == 0 && !file.eof())) return Unreadable(path, errno);
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kSpecBytesMax)
+                                    const std::vector<std::string>& overrides, int stop) {
+  const absl::StatusOr<std::string> text = ReadInput(path, kSpecBytesMax + 1, stop);
+  if (absl::IsCancelled(text.status()))
+    return absl::CancelledError(absl::StrCat("interrupted while reading job file '", path, "'"));
+  if (!text.ok())
+    return absl::NotFoundError(
+        absl::StrCat("job file '", path, "' cannot be read: ", text.status().message()));
+  if (text->size() > kSpecBytesMax)
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": larger than ", kSpecBytesMax, " bytes; is it a job file?"));
-  return ParseJobFile(text, path, overrides);
+  return ParseJobFile(*text, path, overrides);
 }
 
 }  // namespace dp::client

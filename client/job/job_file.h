@@ -25,8 +25,9 @@ struct JobFile {
 absl::StatusOr<JobFile> ParseJobFile(absl::string_view text, const std::string& file,
                                      const std::vector<std::string>& overrides = {});
 
-// Errors: NotFound no such file; InvalidArgument as ParseJobFile, or above 1 MiB.
+// Blocks as ReadInput (input_file.h). Errors: NotFound no such file; Cancelled by `stop`;
+// InvalidArgument as ParseJobFile, or above 1 MiB.
 absl::StatusOr<JobFile> ReadJobFile(const std::string& path,
-                                    const std::vector<std::string>& overrides = {});
+                                    const std::vector<std::string>& overrides = {}, int stop = -1);
 
 }  // namespace dp::client

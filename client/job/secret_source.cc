@@ -1,32 +1,28 @@
 #include "client/job/secret_source.h"
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "client/job/input_file.h"
 #include "proto/job/secret_check.h"
 
 namespace dp::client {
 namespace {
 
-absl::StatusOr<std::string> ReadFile(const std::string& name, const std::filesystem::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kSecretBytesMax + 2, '\0');  // one byte too many, and a line break
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file && !file.eof()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("secret ", name, ": the file that is named behind '=' cannot be read: ",
-                     errno == 0 ? "reason unknown" : std::strerror(errno),
-                     "; give NAME=FILE, or NAME for a variable, but never a value"));
+absl::StatusOr<std::string> ReadFile(const std::string& name, const std::string& path, int stop) {
+  // One byte too many, and a line break.
+  absl::StatusOr<std::string> text = ReadInput(path, kSecretBytesMax + 2, stop);
+  if (absl::IsCancelled(text.status()))
+    return absl::CancelledError(absl::StrCat("interrupted while reading secret ", name));
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "secret ", name, ": the file that is named behind '=' cannot be read: ",
+        text.status().message(), "; give NAME=FILE, or NAME for a variable, but never a value"));
   }
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (!text.empty() && text.back() == '\n') text.pop_back();
+  if (!text->empty() && text->back() == '\n') text->pop_back();
   return text;
 }
 
@@ -41,7 +37,8 @@ absl::StatusOr<SecretSource> ParseSecretSource(absl::string_view text) {
       absl::StrCat("secret ", source.name, " names no file behind '='; give NAME=FILE or NAME"));
 }
 
-absl::StatusOr<std::string> ReadSecret(const SecretSource& source, const std::string& dir) {
+absl::StatusOr<std::string> ReadSecret(const SecretSource& source, const std::string& dir,
+                                       int stop) {
   std::string value;
   if (source.file.empty()) {
     const char* variable = std::getenv(source.name.c_str());
@@ -54,7 +51,8 @@ absl::StatusOr<std::string> ReadSecret(const SecretSource& source, const std::st
     }
     value = variable;
   } else {
-    DP_ASSIGN_OR_RETURN(value, ReadFile(source.name, std::filesystem::path(dir) / source.file));
+    DP_ASSIGN_OR_RETURN(value,
+                        ReadFile(source.name, std::filesystem::path(dir) / source.file, stop));
   }
   DP_RETURN_IF_ERROR(CheckSecretValue(source.name, value));
   return value;

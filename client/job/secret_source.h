@@ -17,9 +17,11 @@ struct SecretSource {
 // Errors: InvalidArgument there is no file behind '='.
 absl::StatusOr<SecretSource> ParseSecretSource(absl::string_view text);
 
-// The value, without the line break at a file's end. A relative file starts at `dir`.
-// Errors: InvalidArgument names the secret, and the remedy. It shows neither the value nor what
-// stands behind '=': a user may have written the value there.
-absl::StatusOr<std::string> ReadSecret(const SecretSource& source, const std::string& dir);
+// The value, without the line break at a file's end. A relative file starts at `dir`. Blocks while
+// a pipe or terminal is open and has no data, until the descriptor `stop` is readable; -1 for none.
+// Errors: Cancelled by `stop`. InvalidArgument names the secret, and the remedy. It shows neither
+// the value nor what stands behind '=': a user may have written the value there.
+absl::StatusOr<std::string> ReadSecret(const SecretSource& source, const std::string& dir,
+                                       int stop = -1);
 
 }  // namespace dp::client

@@ -1,9 +1,13 @@
 #include "client/job/secret_source.h"
 
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
 #include "base/limits.h"
 #include "base/testing/scratch_dir.h"
 #include "client/job/job_file.h"
@@ -60,6 +64,13 @@ TEST_F(SecretSourceTest, AFileThatCannotBeReadIsNotNamed) {
   EXPECT_THAT(refusal, Not(HasSubstr("hf_abcdef")));
   EXPECT_THAT(Refusal("TOKEN=."), HasSubstr("Is a directory"));
   EXPECT_THAT(Refusal("TOKEN="), HasSubstr("secret TOKEN names no file behind '='"));
+}
+
+TEST_F(SecretSourceTest, AReaderOfAPipeCanBeInterrupted) {
+  ASSERT_EQ(mkfifo((directory_.path() / "pipe").c_str(), 0600), 0);
+  const FileDescriptor stop(eventfd(1, EFD_CLOEXEC));
+  EXPECT_EQ(ReadSecret({"TOKEN", "pipe"}, directory_.path(), stop.get()).status(),
+            absl::CancelledError("interrupted while reading secret TOKEN"));
 }
 
 TEST_F(SecretSourceTest, TheValueIsChecked) {

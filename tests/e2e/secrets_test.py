@@ -1,15 +1,19 @@
 """Secrets of jobs reach ranks, and nothing else shows them: no file, no output, no command line."""
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
 import secrets
+import signal
+import subprocess
 import unittest
 
-from kit.cluster import Cluster, alive, eventually, guards_of
+from kit.cluster import TIMEOUT_S, Cluster, alive, eventually, guards_of
 from kit.idx_data import train_job, write_idx
 from kit.rank_lines import lines_of
+from kit.terminal import CTRL_C, Terminal
 
 
 def command_lines():
@@ -21,6 +25,15 @@ def command_lines():
         except OSError:  # the process has ended
             pass
     return lines
+
+
+def readers(pid, file):
+    """How many of a process's descriptors are for the file, by the beginning of its name."""
+    found = []
+    for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(descriptor))
+    return sum(name.startswith(file) for name in found)
 
 
 class SecretsTest(unittest.TestCase):
@@ -183,6 +196,32 @@ class SecretsTest(unittest.TestCase):
         self.assertNotEqual(self.cluster.wait(job), 0)
         self.assertIn("secret TOKEN of job 1 cannot be opened: another key has sealed the value; restore secret.key",
                       self.cluster.describe(job)["failure"]["message"])
+
+    def test_ctrl_c_ends_run_while_a_value_is_typed(self):
+        command = [*self.cluster.dpctl_command(), "run", "--secret", "TOKEN=/dev/stdin", "--", "true"]
+        with Terminal(command) as terminal:
+            reads = lambda: readers(terminal.process.pid, "/dev/pts/") > 3  # and the standard streams
+            self.assertTrue(eventually(reads))
+            terminal.press(b"not all of ")
+            terminal.press(CTRL_C)
+            self.assertEqual(terminal.end(), 103, terminal.output)
+            self.assertIn("interrupted; no job was submitted", terminal.output)
+
+    def test_a_signal_ends_run_while_a_value_comes_through_a_pipe(self):
+        command = [*self.cluster.dpctl_command(), "run", "--secret", "TOKEN=/dev/stdin", "--", "true"]
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as dpctl:
+                pipe = os.readlink(f"/proc/{dpctl.pid}/fd/0")
+                self.assertTrue(eventually(lambda: readers(dpctl.pid, pipe) > 1))
+                dpctl.send_signal(number)
+                self.assertEqual(dpctl.wait(TIMEOUT_S), 103)
+                self.assertIn("interrupted; no job was submitted", dpctl.stderr.read())
+
+    def test_a_value_comes_through_standard_input(self):
+        self.cluster.worker()
+        done = subprocess.run([*self.cluster.dpctl_command(), "run", "--secret", "TOKEN=/dev/stdin", "--", "sh", "-c",
+                               'printf %s "$TOKEN" | sha256sum'], input=self.value + "\n", capture_output=True, text=True)
+        self.assertEqual([text for _, text in lines_of(done.stdout)], [f"{self.digest}  -"], done.stderr)
 
     def test_a_local_run_has_it_too(self):
         script = 'printf %s "$TOKEN" | sha256sum; echo "token $TOKEN"'

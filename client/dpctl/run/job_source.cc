@@ -114,7 +114,8 @@ absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
     return absl::InvalidArgumentError(absl::StrCat(
         flags_.given(), " is for a program, and '", file_,
         "' is read as a job file; change that with --set, or write a program behind '--'"));
-  absl::StatusOr<client::JobFile> job = client::ReadJobFile(file_, overrides_);
+  absl::StatusOr<client::JobFile> job =
+      client::ReadJobFile(file_, overrides_, context.surroundings().interrupts.descriptor());
   // dpctl's NotFound is about jobs; a missing file is a wrong argument.
   if (!absl::IsNotFound(job.status())) return job;
   const std::filesystem::path path = file_;
@@ -145,13 +146,17 @@ void WarnOfDirectStore(const v1::JobSpec& spec, std::ostream& err) {
 
 }  // namespace
 
-absl::StatusOr<v1::Job> SubmitJob(Context& context, const client::JobFile& job) {
+absl::StatusOr<v1::SubmitRequest> RequestFor(Context& context, const client::JobFile& job) {
   v1::SubmitRequest request;
   DP_RETURN_IF_ERROR(AddSecrets(context, job, request));
   WarnOfDirectStore(job.spec, context.err());
   request.set_request_id(NewRequestId());
   request.set_user(context.surroundings().user);
   *request.mutable_spec() = job.spec;
+  return request;
+}
+
+absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::SubmitRequest& request) {
   DP_ASSIGN_OR_RETURN(v1::SubmitResponse response, context.Call(&v1::Jobs::Stub::Submit, request));
   return std::move(*response.mutable_job());
 }

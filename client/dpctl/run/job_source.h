@@ -36,7 +36,8 @@ class JobSource {
 
   // Reads the job, fills in the defaults and checks the values. Reports on standard error which
   // flags are not needed. With `ranks_run_here`, relative paths in the job start where dpctl was
-  // called; otherwise paths must be absolute. Errors: InvalidArgument where and what.
+  // called; otherwise paths must be absolute. Errors: InvalidArgument where and what; Cancelled on
+  // Ctrl-C, where the command takes it.
   absl::StatusOr<client::JobFile> Load(const Context& context, bool ranks_run_here) const;
 
   const TorchrunFlags& torchrun() const { return flags_.torchrun(); }
@@ -57,9 +58,11 @@ class JobSource {
   std::vector<std::string> program_;  // empty: a file
 };
 
-// Reads the values of the job's secrets first. Warns on standard error of a store that does not
-// survive a restart of its coordinator.
-// Errors: as AddSecrets and Context::Call; InvalidArgument what the coordinator rejects.
-absl::StatusOr<v1::Job> SubmitJob(Context& context, const client::JobFile& job);
+// The request to submit the job, with the values of its secrets. Warns on standard error of a store
+// that does not survive a restart of its coordinator. Errors: as AddSecrets.
+absl::StatusOr<v1::SubmitRequest> RequestFor(Context& context, const client::JobFile& job);
+
+// Errors: as Context::Call; InvalidArgument what the coordinator rejects.
+absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::SubmitRequest& request);
 
 }  // namespace dp::ctl

@@ -64,7 +64,8 @@ absl::Status AddSecrets(Context& context, const client::JobFile& job, v1::Submit
   ForbidCoreDumps();
   for (const client::SecretSource& source : job.secrets) {
     DP_ASSIGN_OR_RETURN(std::string value,
-                        client::ReadSecret(source, context.surroundings().working_dir));
+                        client::ReadSecret(source, context.surroundings().working_dir,
+                                           context.surroundings().interrupts.descriptor()));
     v1::Secret* secret = request.add_secrets();
     secret->set_name(source.name);
     secret->set_value(std::move(value));

@@ -26,8 +26,9 @@ class SecretFlags {
 
 // Reads the values of the job's secrets, and adds them to the request. First asks the coordinator
 // whether it takes secrets, so that no other one receives a value.
-// Errors: InvalidArgument names the secret and the remedy; FailedPrecondition the connection or the
-// coordinator cannot carry secrets; as Context::Call.
+// Errors: InvalidArgument names the secret and the remedy. FailedPrecondition the connection or the
+// coordinator cannot carry secrets. Cancelled on Ctrl-C, where the command takes it. As
+// Context::Call.
 absl::Status AddSecrets(Context& context, const client::JobFile& job, v1::SubmitRequest& request);
 
 }  // namespace dp::ctl

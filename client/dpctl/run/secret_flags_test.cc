@@ -1,5 +1,7 @@
 #include "client/dpctl/run/secret_flags.h"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <fstream>
 
@@ -48,6 +50,17 @@ class SecretFlagsTest : public ProgramTest {
 
   const dp::ScratchDir scratch_;
 };
+
+TEST_F(SecretFlagsTest, CtrlCEndsRunWhileItReadsAValueOrItsJobFile) {
+  const std::string pipe = scratch_.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  interrupts_.Raise();
+  const Result result = Dpctl("run --secret KEY=" + pipe + " train.py");
+  EXPECT_EQ(result.code, 103);
+  EXPECT_THAT(result.err, HasSubstr("dpctl: interrupted; no job was submitted\n"));
+  EXPECT_EQ(Dpctl("run " + pipe).code, 103);  // as a job file
+  EXPECT_THAT(coordinator_.jobs, IsEmpty());
+}
 
 TEST_F(SecretFlagsTest, ValuesGoBesideTheJob) {
   const v1::JobSpec spec =

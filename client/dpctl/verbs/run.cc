@@ -86,7 +86,9 @@ class RunJob final : public Command {
 
   absl::StatusOr<int> Run(Context& context) override {
     DP_RETURN_IF_ERROR(local_.Check());
-    DP_ASSIGN_OR_RETURN(client::JobFile job, source_.Load(context, /*ranks_run_here=*/local_.on()));
+    auto loaded = source_.Load(context, /*ranks_run_here=*/local_.on());
+    if (absl::IsCancelled(loaded.status())) return Detach(context);
+    DP_ASSIGN_OR_RETURN(client::JobFile job, std::move(loaded));
     v1::JobSpec& spec = job.spec;
     if (local_.on() && resume_.given())
       return absl::InvalidArgumentError(
@@ -130,7 +132,9 @@ class RunJob final : public Command {
         context.err() << "dpctl: " << line << '\n';
     }
     const InterruptWatch watch(context, 1);
-    DP_ASSIGN_OR_RETURN(submitted_, SubmitJob(context, job));
+    DP_ASSIGN_OR_RETURN(const v1::SubmitRequest request, RequestFor(context, job));
+    submitting_ = true;
+    DP_ASSIGN_OR_RETURN(submitted_, SubmitJob(context, request));
     id_ = submitted_->id();
     context.err() << "job " << id_ << " (" << spec.name() << ") submitted" << std::endl;
     if (context.flags().format == Format::kName) context.out() << id_ << std::endl;
@@ -232,8 +236,9 @@ class RunJob final : public Command {
 
   absl::StatusOr<int> Detach(Context& context) {
     if (id_ == 0) {
-      context.err() << "dpctl: interrupted while submitting; 'dpctl ps' shows whether the job is "
-                       "queued\n";
+      context.err() << (submitting_ ? "dpctl: interrupted while submitting; 'dpctl ps' shows "
+                                      "whether the job is queued\n"
+                                    : "dpctl: interrupted; no job was submitted\n");
       return kCancelled;
     }
     context.err() << "dpctl: detached; job " << id_ << " goes on. 'dpctl logs -f " << id_
@@ -251,6 +256,7 @@ class RunJob final : public Command {
   JobSource source_;
   ResumeFlag resume_;
   LocalRun local_;
+  bool submitting_ = false;  // the coordinator may have the job
   std::optional<v1::Job> submitted_;
   uint64_t id_ = 0;                   // 0: not submitted yet
   std::optional<Follower> follower_;  // once it is submitted

@@ -71,7 +71,8 @@ class Submit final : public Command {
       return kSuccess;
     }
     DP_RETURN_IF_ERROR(CountRanks(context, job));
-    DP_ASSIGN_OR_RETURN(const v1::Job submitted, SubmitJob(context, job));
+    DP_ASSIGN_OR_RETURN(const v1::SubmitRequest request, RequestFor(context, job));
+    DP_ASSIGN_OR_RETURN(const v1::Job submitted, SubmitJob(context, request));
     Print(submitted, context);
     return kSuccess;
   }
