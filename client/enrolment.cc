@@ -16,7 +16,6 @@
 #include "base/host_port.h"
 #include "base/security/certificate.h"
 #include "base/security/openssl.h"
-#include "base/security/token.h"
 #include "base/status.h"
 #include "client/absence.h"
 #include "dp/v1/access.grpc.pb.h"
@@ -129,18 +128,21 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address,
                    " is not of the cluster that the token is for; check the address"));
 }
 
+absl::StatusOr<security::JoinClaims> ClaimsOf(const std::string& token) {
+  absl::StatusOr<security::JoinClaims> claims = security::ReadJoinToken(token);
+  if (claims.ok()) return claims;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", token.substr(0, 12), "...' is no join token: ", claims.status().message(),
+                   "; 'dpctl token' prints one"));
+}
+
 absl::StatusOr<security::Credential> EnrolByToken(const std::string& address,
                                                   const std::string& token,
                                                   const Applicant& applicant,
                                                   absl::Duration timeout) {
-  const absl::StatusOr<security::JoinClaims> claims = security::ReadJoinToken(token);
-  if (!claims.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", token.substr(0, 12), "...' is no join token: ", claims.status().message(),
-                     "; 'dpctl token' prints one"));
-  }
+  DP_ASSIGN_OR_RETURN(const security::JoinClaims claims, ClaimsOf(token));
   DP_ASSIGN_OR_RETURN(const std::string authority,
-                      FetchAuthority(address, claims->fingerprint, timeout));
+                      FetchAuthority(address, claims.fingerprint, timeout));
   Connection connection(address, Credentials::Of({.authorities = authority}));
   const security::KeyPair key = security::KeyPair::Make();
   v1::EnrollRequest request = RequestFor(applicant, key);

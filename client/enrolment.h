@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/security/credential.h"
+#include "base/security/token.h"
 #include "client/connection.h"
 
 namespace dp::client {
@@ -22,8 +23,12 @@ struct Applicant {
 absl::StatusOr<std::string> FetchAuthority(const std::string& address,
                                            const std::string& fingerprint, absl::Duration timeout);
 
+// The claims of a join token. The error shows only the beginning of the text.
+// Errors: InvalidArgument it is no join token.
+absl::StatusOr<security::JoinClaims> ClaimsOf(const std::string& token);
+
 // Exchanges a join token for a credential with a new key. One attempt; blocks.
-// Errors: InvalidArgument it is no join token; those of FetchAuthority and Access.Enroll.
+// Errors: those of ClaimsOf, FetchAuthority and Access.Enroll.
 absl::StatusOr<security::Credential> EnrolByToken(const std::string& address,
                                                   const std::string& token,
                                                   const Applicant& applicant,

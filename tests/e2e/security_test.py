@@ -104,6 +104,14 @@ class StolenJoinTokenTest(Drill):
         self.assertFalse((self.cluster.dir / "state-node7").exists())
         self.assertEqual(self.log_in(token).returncode, 0)
 
+    def test_a_token_that_cannot_be_read_ends_a_daemon_of_a_former_cluster(self):
+        with Cluster() as former:
+            former.worker(name="node7").stop()
+            shutil.move(former.dir / "state-node7", self.cluster.dir)
+        code, log = self.join("junk", "node7")
+        self.assertEqual(code, 1, log)
+        self.assertRegex(log, "'junk...' is no join token")
+
     def test_an_expired_token_counts_no_more(self):
         token = token_in(self.cluster.dpctl("token", "user", "ann", "--valid-for", "1ms", check=0).stdout)
         self.assert_refused(self.log_in(token), "expired")

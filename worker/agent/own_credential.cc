@@ -53,17 +53,19 @@ bool WasSetUpAnew(const std::string& coordinator, const Credential& own) {
 }
 
 // A person's token would be used up, and its certificate lets nobody be a worker.
-// Errors: InvalidArgument the join token is a person's.
+// Errors: InvalidArgument the join token is a person's, or cannot be read.
 absl::Status CheckToken(const std::string& token) {
-  const auto claims = security::ReadJoinToken(token);  // a malformed one is left to Enrol
-  if (!claims.ok() || claims->identity.role == Role::kWorker) return absl::OkStatus();
+  if (token.empty()) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const security::JoinClaims claims, client::ClaimsOf(token));
+  if (claims.identity.role == Role::kWorker) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "the token is for ", security::ToString(claims->identity),
+      "the token is for ", security::ToString(claims.identity),
       ", who logs in with it: 'dpctl login'; ask an administrator for one that 'dpctl token' "
       "prints"));
 }
 
-// Whether the daemon still belongs to the cluster of the certificate. Errors: FailedPrecondition.
+// Whether the daemon still belongs to the cluster of the certificate. Precondition: CheckToken.
+// Errors: FailedPrecondition.
 absl::Status CheckCluster(const Credential& own, const std::string& coordinator,
                           const IdentityFlags& flags) {
   if (flags.join.empty()) {
@@ -71,11 +73,9 @@ absl::Status CheckCluster(const Credential& own, const std::string& coordinator,
     return absl::FailedPreconditionError("the coordinator on this host was set up anew");
   }
   // A token of another cluster means that the daemon is to join that one.
-  const auto claims = security::ReadJoinToken(flags.join);
+  DP_ASSIGN_OR_RETURN(const security::JoinClaims claims, client::ClaimsOf(flags.join));
   const auto authority = security::Certificate::FromPem(own.authorities);
-  if (!claims.ok() || (authority.ok() && authority->Fingerprint() == claims->fingerprint)) {
-    return absl::OkStatus();
-  }
+  if (authority.ok() && authority->Fingerprint() == claims.fingerprint) return absl::OkStatus();
   return absl::FailedPreconditionError("the join token is of another cluster");
 }
 

@@ -25,8 +25,8 @@ struct IdentityFlags {
 // from Kubernetes or a corporate authority, the daemon uses it as it is. If it is a person's, that
 // person joins the worker. Blocks while the coordinator cannot be reached.
 // `pause` ends the waiting, and `alive` is called during it. Returns the directory of the
-// credential; empty: calls in plain text. Errors: InvalidArgument the join token is a person's,
-// or cannot be read. Unauthenticated there is no credential, or the
+// credential; empty: calls in plain text. Errors: InvalidArgument the join token is a person's, or
+// cannot be read, whatever else there is. Unauthenticated there is no credential, or the
 // coordinator refuses it. PermissionDenied the person may not join workers, or a file cannot be
 // used. Cancelled the pause was stopped.
 absl::StatusOr<std::string> OpenCredential(

@@ -84,6 +84,19 @@ TEST_F(OwnCredentialTest, ATokenOfAnotherClusterMeansThatOne) {
             coordinator_.authority().certificate().ToPem());
 }
 
+TEST_F(OwnCredentialTest, ATokenThatCannotBeReadIsAnErrorWhateverCertificateIsThere) {
+  const client::FakeAccess before;
+  Leave(before.CredentialOf({Role::kWorker, "w"}));
+  for (const char* name : {"w", ""}) {
+    IdentityFlags flags = Joining(name);
+    flags.join = "junk";
+    const absl::Status junk = Open(flags).status();
+    EXPECT_EQ(junk.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(junk.message()), HasSubstr("'junk...' is no join token: "));
+  }
+  EXPECT_THAT(coordinator_.heard(), IsEmpty());
+}
+
 TEST_F(OwnCredentialTest, AnExpiredOrDamagedCertificateIsReplaced) {
   Credential damaged = Worker("w");
   damaged.chain = "damaged";
