@@ -21,11 +21,15 @@
 #include "base/security/local_credential.h"
 #include "base/status.h"
 #include "client/absence.h"
+#include "client/tls_handshake.h"
 
 namespace dp::client {
 namespace {
 
 namespace tls = grpc::experimental;
+
+// Loopback answers at once.
+constexpr absl::Duration kLookForListener = absl::Seconds(1);
 
 // A renewed certificate counts from the next connection after this time.
 constexpr unsigned kReadAgainSeconds = 10;
@@ -101,6 +105,23 @@ bool IsOnThisHost(const std::string& address) {
          absl::StartsWith(address, "[::1]:");
 }
 
+bool NoneIsHere(const absl::StatusOr<std::string>& dir) {
+  return AbsenceIn(dir.status()) == Absence::kNoneOnThisHost;
+}
+
+// Distinguishes a coordinator of another user from none.
+absl::StatusOr<std::string> DirFor(const std::string& address, const std::string& given) {
+  auto dir = FindCredentialDir(address, given);
+  if (!NoneIsHere(dir) || !ConnectTo(address, absl::Now() + kLookForListener).ok()) return dir;
+  dir = FindCredentialDir(address, given);  // a coordinator that has just started leaves one
+  if (!NoneIsHere(dir)) return dir;
+  return absl::UnauthenticatedError(absl::StrCat(
+      "you are not logged in to the coordinator at ", address,
+      ", and it is none of yours under this address; 'dpctl grant user NAME' of an administrator "
+      "prints the line to log in with; or name the directory of a credential with --credentials or "
+      "DP_CREDENTIALS"));
+}
+
 }  // namespace
 
 Credentials::Credentials(std::shared_ptr<grpc::ChannelCredentials> channel, std::string token)
@@ -149,8 +170,8 @@ absl::StatusOr<std::string> FindCredentialDir(const std::string& address,
         Absence::kNoneOnThisHost,
         absl::UnavailableError(absl::StrCat(
             "no coordinator of yours on this host listens on ", address,
-            ", and there is no other credential for the address; start one, or log in ('dpctl "
-            "token' of an administrator prints how)")));
+            ", and there is no other credential for the address; start one, or ask an "
+            "administrator for a login ('dpctl grant') or a worker's token ('dpctl token')")));
   }
   return absl::UnauthenticatedError(absl::StrCat(
       "there is no credential for the coordinator at ", address,
@@ -162,7 +183,7 @@ absl::StatusOr<std::string> FindCredentialDir(const std::string& address,
 absl::StatusOr<Credentials> FindCredentials(const std::string& address,
                                             const CredentialFlags& flags) {
   if (flags.insecure) return Credentials::Insecure();
-  DP_ASSIGN_OR_RETURN(const std::string dir, FindCredentialDir(address, flags.dir));
+  DP_ASSIGN_OR_RETURN(const std::string dir, DirFor(address, flags.dir));
   DP_ASSIGN_OR_RETURN(Credentials credentials, Credentials::FromDir(dir));
   DP_ASSIGN_OR_RETURN(const security::Credential files, security::ReadCredential(dir));
   DP_RETURN_IF_ERROR(CheckLife(files, dir));

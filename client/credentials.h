@@ -59,7 +59,8 @@ std::string LoginDir(const std::string& address);
 // of this host, where a coordinator leaves one when it starts. PermissionDenied it cannot be read.
 absl::StatusOr<std::string> FindCredentialDir(const std::string& address, const std::string& given);
 
-// Errors: those of FindCredentialDir and FromDir; Unauthenticated the certificate has expired.
+// Errors: those of FindCredentialDir and FromDir; Unauthenticated the certificate has expired, or a
+// coordinator of another user listens at an address of this host.
 absl::StatusOr<Credentials> FindCredentials(const std::string& address,
                                             const CredentialFlags& flags);
 

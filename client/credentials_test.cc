@@ -84,6 +84,17 @@ TEST_F(CredentialsTest, WhereACoordinatorOfThisHostHasLeftNoneThereIsPerhapsNone
   EXPECT_EQ(AbsenceIn(none), Absence::kNoneOnThisHost);
 }
 
+// Waiting would not help: it leaves no credential for this user.
+TEST_F(CredentialsTest, WhereAnotherUsersCoordinatorListensOneMustLogIn) {
+  const absl::Status not_mine = FindCredentials(address_, {}).status();
+  EXPECT_EQ(not_mine.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(not_mine.message()),
+              AllOf(HasSubstr("you are not logged in to the coordinator at " + address_),
+                    HasSubstr("'dpctl grant user NAME'")));
+  EXPECT_EQ(AbsenceIn(not_mine), Absence::kNone);
+  EXPECT_EQ(AbsenceIn(FindCredentials("127.0.0.1:1", {}).status()), Absence::kNoneOnThisHost);
+}
+
 TEST_F(CredentialsTest, LoginsAreKeptBelowTheUsersConfiguration) {
   EXPECT_EQ(LoginDir("c:1"), (scratch_.path() / "config/dp/credentials/c:1").string());
   const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
