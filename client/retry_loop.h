@@ -12,6 +12,16 @@
 
 namespace dp::client {
 
+// The status of an absl::Status or absl::StatusOr.
+template <typename Result>
+absl::Status StatusOf(const Result& result) {
+  if constexpr (requires { result.status(); }) {
+    return result.status();
+  } else {
+    return result;
+  }
+}
+
 // Repeats `attempt` until it succeeds or `policy` gives up; the last error then says so. `attempt`
 // takes the deadline of one attempt and returns absl::Status or absl::StatusOr; it must be safe to
 // repeat. `sleep` waits. It returns false if a shutdown ended the wait, which ends the loop with
@@ -24,18 +34,11 @@ template <typename Attempt>
 auto RetryLoop(RetryPolicy policy, const Clock& clock,
                absl::FunctionRef<bool(absl::Duration)> sleep, Attempt attempt)
     -> decltype(attempt(absl::Duration())) {
-  const auto status_of = [](const auto& result) -> absl::Status {
-    if constexpr (requires { result.status(); }) {
-      return result.status();
-    } else {
-      return result;
-    }
-  };
   const absl::Time begin = clock.Now();
   while (true) {
     auto result = attempt(policy.AttemptDeadline(clock.Now() - begin));
     if (result.ok()) return result;
-    const absl::Status status = status_of(result);
+    const absl::Status status = StatusOf(result);
     const absl::Duration elapsed = clock.Now() - begin;
     const std::optional<absl::Duration> wait = policy.Next(status, elapsed);
     if (!wait) return policy.GiveUp(status, elapsed);

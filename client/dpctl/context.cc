@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "client/absence.h"
+
 namespace dp::ctl {
 
 client::Connection& Context::coordinator() {
@@ -13,6 +15,17 @@ client::Connection& Context::coordinator() {
 absl::Duration Context::Within(absl::Duration duration) const {
   if (until_ == absl::InfiniteFuture()) return duration;
   return std::min(duration, std::max(until_ - surroundings_.clock.Now(), absl::ZeroDuration()));
+}
+
+absl::Status Context::WhyRefused(const absl::Status& status) {
+  const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  if (let_in_ || absl::IsCancelled(status)) return absl::OkStatus();
+  if (lost &&
+      (client::AbsenceIn(status) != client::Absence::kNone || client::IsRateLimited(status)))
+    return absl::OkStatus();
+  let_in_ = true;
+  return lost ? surroundings_.why_refused(flags_.coordinator, flags_.credentials)
+              : absl::OkStatus();
 }
 
 void Context::RenewLogin() {

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/status.h"
 #include "client/connection.h"
 #include "client/dpctl/interrupts.h"
 #include "client/dpctl/local/local_cluster.h"
@@ -49,6 +50,9 @@ struct Surroundings {
   std::function<std::unique_ptr<client::Connection>(const std::string& address,
                                                     const client::CredentialFlags& flags)>
       connect;
+  // Why the coordinator at the address refuses connections of such a caller; OK: not known. Blocks.
+  std::function<absl::Status(const std::string& address, const client::CredentialFlags& flags)>
+      why_refused;
   Logins logins;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local;
   SampleShape sample_shape;
@@ -89,7 +93,8 @@ class Context {
 
   // One RPC, repeated until it succeeds or the coordinator has not answered for --timeout:
   //     context.Call(&v1::Jobs::Stub::Submit, request);
-  // Errors: those of the RPC; Unavailable and DeadlineExceeded the coordinator is out of reach.
+  // Errors: those of the RPC; Unavailable and DeadlineExceeded the coordinator is out of reach;
+  // those of Surroundings::why_refused, until a call has succeeded.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(client::Rpc<Stub, Request, Response> rpc,
                                 const std::type_identity_t<Request>& request) {
@@ -103,7 +108,12 @@ class Context {
   template <typename Attempt>
   auto CallFor(absl::Duration patience, Attempt attempt) {
     return client::RetryLoop(client::RetryPolicy({.deadline = Within(patience)}, EntropySeed()),
-                             surroundings_.clock, *pause_, std::move(attempt));
+                             surroundings_.clock, *pause_,
+                             [&](absl::Duration in) -> decltype(attempt(in)) {
+                               auto result = attempt(in);
+                               DP_RETURN_IF_ERROR(WhyRefused(client::StatusOf(result)));
+                               return result;
+                             });
   }
 
   // From now on every call ends at `until`, however patient it is.
@@ -131,8 +141,12 @@ class Context {
   void Reconnect();
 
  private:
+  // Why the coordinator refuses this caller, if a failed call looks like that; else OK.
+  absl::Status WhyRefused(const absl::Status& status);
+
   Surroundings& surroundings_;
   GlobalFlags flags_;
+  bool let_in_ = false;  // the coordinator has answered a call, or its refusal was looked into
   absl::Time until_ = absl::InfiniteFuture();
   std::unique_ptr<client::Pause> pause_ = std::make_unique<client::Pause>();
   std::unique_ptr<client::Connection> connection_;

@@ -30,6 +30,7 @@ class RevocationListTest(unittest.TestCase):
         self.assertIn("admin bob", self.whoami("bob").stdout)
         self.cluster.revoke("ann")
         self.assertTrue(eventually(lambda: self.whoami("ann").returncode != 0))
+        self.assertIn("does not accept the certificate of admin ann", self.whoami("ann").stderr)
         self.assertIn("admin bob", self.whoami("bob").stdout)
         self.cluster.revoke("bob")  # the list of the same name changes
         self.assertTrue(eventually(lambda: self.whoami("bob").returncode != 0))

@@ -19,9 +19,13 @@
 #include "client/credentials.h"
 #include "client/dpctl/program/machine_logins.h"
 #include "client/job/idx_shape.h"
+#include "client/refusal.h"
 
 namespace dp::ctl {
 namespace {
+
+// Far longer than a handshake takes.
+constexpr absl::Duration kLookIntoRefusal = absl::Seconds(3);
 
 int TerminalColumns() {
   winsize size{};
@@ -57,6 +61,10 @@ ThisMachine::ThisMachine()
                 return std::make_unique<client::Connection>(
                     address,
                     found.ok() ? *std::move(found) : client::Credentials::Missing(found.status()));
+              },
+          .why_refused =
+              [](const std::string& address, const client::CredentialFlags& flags) {
+                return client::WhyRefused(address, flags, kLookIntoRefusal);
               },
           .logins = MachineLogins(),
           .start_local = StartLocalCluster,

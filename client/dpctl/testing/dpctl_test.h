@@ -55,9 +55,11 @@ class DpctlTest : public ::testing::Test, private Clock {
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local_;
   std::string address_;          // to which the last command connected
   absl::Status no_credentials_;  // OK: there are some
-  bool tty_ = false;             // standard error
-  bool out_tty_ = false;         // standard output
-  int write_error_ = 0;          // of standard output
+  absl::Status refusal_;         // of every handshake; OK: there is none
+  int looks_into_refusal_ = 0;
+  bool tty_ = false;      // standard error
+  bool out_tty_ = false;  // standard output
+  int write_error_ = 0;   // of standard output
   Machine machine_;
   FakeLogins logins_;
   bool clock_runs_ = false;
@@ -76,6 +78,11 @@ class DpctlTest : public ::testing::Test, private Clock {
                   if (no_credentials_.ok()) return coordinator_.Connect();
                   return std::make_unique<client::Connection>(
                       address, client::Credentials::Missing(no_credentials_));
+                },
+            .why_refused =
+                [this](const std::string&, const client::CredentialFlags&) {
+                  ++looks_into_refusal_;
+                  return refusal_;
                 },
             .logins = logins_.Make(),
             .start_local = start_local_,

@@ -87,6 +87,30 @@ TEST_F(QueryVerbsTest, OneThatAnsweredSomethingIsNotCalledAbsent) {
             "attempt in 2m)\n");
 }
 
+TEST_F(QueryVerbsTest, ARefusedHandshakeIsReportedAtOnceWithItsReason) {
+  coordinator_.calls_lost = 1000;
+  coordinator_.lost_because = "Socket closed";
+  refusal_ = absl::UnauthenticatedError("the certificate is on a revocation list");
+  clock_runs_ = true;
+  const Result result = Dpctl("ps");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "dpctl: the certificate is on a revocation list\n");
+  EXPECT_EQ(coordinator_.calls_lost, 999);
+}
+
+TEST_F(QueryVerbsTest, ACoordinatorThatIsAbsentOrHasAnsweredRefusesNobody) {
+  coordinator_.calls_lost = 2;  // nothing connects at first
+  EXPECT_EQ(Dpctl("ps").code, 0);
+  EXPECT_EQ(looks_into_refusal_, 0);
+  coordinator_.on_get = [this] {
+    coordinator_.lost_because = "Socket closed";
+    coordinator_.calls_lost = 2;
+  };
+  coordinator_.on_watch = [](v1::Job& job) { job.set_state(v1::JOB_STATE_SUCCEEDED); };
+  EXPECT_EQ(Dpctl("wait 7").code, 0) << err_.str();
+  EXPECT_EQ(looks_into_refusal_, 0);
+}
+
 // The reason says already that none runs.
 TEST_F(QueryVerbsTest, WithoutACoordinatorOnThisHostTheAddressOfAnotherIsAskedFor) {
   no_credentials_ = client::WithAbsence(client::Absence::kNoneOnThisHost,
