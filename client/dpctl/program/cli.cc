@@ -98,6 +98,7 @@ void DefineGlobalFlags(CLI::App& app, GlobalFlags& flags) {
                  "Directory with ca.crt, tls.crt and tls.key; default: that of 'dpctl login', or "
                  "of a coordinator of yours on this host")
       ->envname("DP_CREDENTIALS")
+      ->check(WhyEmpty)
       ->type_name("DIR");
   app.add_flag("--insecure", flags.credentials.insecure,
                "Call the coordinator in plain text, which proves nothing and hides nothing")

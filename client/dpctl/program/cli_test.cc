@@ -112,6 +112,12 @@ TEST_F(CliTest, TheVersionIsTheProjects) {
   EXPECT_EQ(result.out, std::string("dpctl ") + kVersion + "\n");
 }
 
+TEST_F(CliTest, AnEmptyDirectoryOfACredentialIsAUsageError) {
+  const Result result = Dpctl("--credentials  whoami");  // with an empty word
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--credentials"));
+}
+
 TEST_F(CliTest, AnAddressThatIsNoneIsAUsageError) {
   for (const std::string wrong : {"", "foo", "host:", "::1:7070"}) {
     err_.str("");

@@ -88,7 +88,8 @@ TEST_F(AccessVerbsTest, ATokenForProgramsIsTheTokenAlone) {
 }
 
 TEST_F(AccessVerbsTest, ALineThatOnlyThisHostCanUseIsMarked) {
-  for (const std::string here : {"127.0.0.1:7070", "localhost:7070", "[::1]:7070"}) {
+  for (const std::string here :
+       {"127.0.0.1:7070", "localhost:7070", "[::1]:7070", "0.0.0.0:7070", "[::]:7070"}) {
     err_.str("");
     EXPECT_THAT(Dpctl("token --coordinator " + here).err,
                 HasSubstr(here + " reaches the coordinator from its own host only"));

@@ -11,8 +11,8 @@ namespace {
 
 bool OnlyFromThisHost(const std::string& address) {
   const absl::StatusOr<HostPort> parts = ParseHostPort(address);
-  return parts.ok() && (parts->host == "localhost" || parts->host == "::1" ||
-                        absl::StartsWith(parts->host, "127."));
+  return parts.ok() && (parts->host == "localhost" || parts->host == "::1" || parts->host == "::" ||
+                        parts->host == "0.0.0.0" || absl::StartsWith(parts->host, "127."));
 }
 
 // A person's token goes through standard input, so that no list of processes shows it. A worker
