@@ -18,14 +18,15 @@ absl::Duration Context::Within(absl::Duration duration) const {
 }
 
 absl::Status Context::WhyRefused(const absl::Status& status) {
-  const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-  if (let_in_ || absl::IsCancelled(status)) return absl::OkStatus();
-  if (lost &&
-      (client::AbsenceIn(status) != client::Absence::kNone || client::IsRateLimited(status)))
+  // A coordinator that does not answer in time refuses nobody.
+  if (let_in_ || absl::IsCancelled(status) || absl::IsDeadlineExceeded(status))
+    return absl::OkStatus();
+  if (client::AbsenceIn(status) != client::Absence::kNone || client::IsRateLimited(status))
     return absl::OkStatus();
   let_in_ = true;
-  return lost ? surroundings_.why_refused(flags_.coordinator, flags_.credentials)
-              : absl::OkStatus();
+  return absl::IsUnavailable(status)
+             ? surroundings_.why_refused(flags_.coordinator, flags_.credentials)
+             : absl::OkStatus();
 }
 
 void Context::RenewLogin() {
