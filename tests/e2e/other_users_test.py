@@ -101,7 +101,7 @@ class LinkTest(SharedTmp):
     def test_a_coordinator_removes_its_link_when_it_ends(self):
         address = self.take_over(lambda coordinator: self.assertEqual(coordinator.stop(), 0))
         self.assertFalse(os.path.lexists(self.link(address)))
-        self.assertIn("no coordinator of yours", self.dpctl("ann", address, "--timeout", "1s", "whoami").stderr)
+        self.assertIn("you are not logged in", self.dpctl("ann", address, "--timeout", "1s", "whoami").stderr)
 
     def test_a_link_to_a_credential_that_another_user_made_is_not_followed(self):
         address = self.take_over(Program.kill)

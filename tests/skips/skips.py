@@ -26,7 +26,7 @@ OPTIONAL = {
     "hierarchies of cgroups v1": r"cgroups? of (freezer|name=systemd|memory)|beside (one of )?v1",
     "what containers seldom allow": r"^no IPv6 here|^no process may be traced here|^no user namespaces|files only$",
     "another PyTorch than the distribution's": r"^torch \d",
-    "a case that a variant of a test has not": r"^one rank |has no step programs",
+    "a case that a variant of a test has not": r"^one rank |has no step programs|^this backend ",
 }
 UNITTEST = re.compile(r"(?:^|\.\.\. )skipped (?P<quote>['\"])(?P<reason>.*)(?P=quote)$", re.MULTILINE)
 GTEST = re.compile(r"^\S+:\d+: Skipped\n(?P<reason>.*)$", re.MULTILINE)
