@@ -24,13 +24,17 @@ absl::string_view NameOf(CallShape::Kind kind) {
   return "an operation that this release does not know";
 }
 
+bool Reduces(CallShape::Kind kind) {
+  return kind == CallShape::Kind::kAllReduce || kind == CallShape::Kind::kReduce ||
+         kind == CallShape::Kind::kReduceScatter;
+}
+
 std::string TextOf(const CallShape& shape) {
   using Kind = CallShape::Kind;
   if (shape.kind == Kind::kExchange || shape.kind == Kind::kBarrier)
     return std::string(NameOf(shape.kind));
   std::string text = absl::StrCat(NameOf(shape.kind), " of ", shape.count, " ", NameOf(shape.type));
-  const bool reduces = shape.kind == Kind::kAllReduce || shape.kind == Kind::kReduce ||
-                       shape.kind == Kind::kReduceScatter;
+  const bool reduces = Reduces(shape.kind);
   if (reduces) absl::StrAppend(&text, ", op ", NameOf(shape.op));
   if (reduces && shape.order == ReduceOrder::kRank) absl::StrAppend(&text, " in rank order");
   if (shape.kind == Kind::kBroadcast) absl::StrAppend(&text, " from rank ", shape.root);

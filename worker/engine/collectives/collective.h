@@ -14,7 +14,7 @@
 
 namespace dp::engine {
 
-// A call of a collective, as far as it must be equal on all ranks. Ranks tell each other its bytes.
+// The part of a call that must be equal on all ranks. Ranks that share memory read each other's.
 struct CallShape {
   enum class Kind : uint8_t {
     kAllReduce = 1,
@@ -33,12 +33,14 @@ struct CallShape {
   ReduceOp op = ReduceOp::kSum;            // kAllReduce, kReduce, kReduceScatter
   ReduceOrder order = ReduceOrder::kTree;  // the same
   int32_t root = 0;                        // kBroadcast, kReduce
-  uint64_t count =
-      0;  // elements of a rank's input; 0 for kExchange, where ranks differ, and kBarrier
+  // The elements of a rank's input. 0 for kBarrier, and for kExchange, where ranks differ.
+  uint64_t count = 0;
 };
 
 // "all_reduce", as torch names it.
 absl::string_view NameOf(CallShape::Kind kind);
+// Whether it combines elements. The others only move bytes.
+bool Reduces(CallShape::Kind kind);
 // "all_reduce of 10 float32, op sum".
 std::string TextOf(const CallShape& shape);
 

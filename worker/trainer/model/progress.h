@@ -23,7 +23,7 @@ struct Position {
   int64_t step_of_epoch = 0;
   double epoch_loss_sum = 0;  // over the epoch's samples
   int64_t epoch_samples = 0;
-  // In which the ranks' gradients are summed, from the training's first step to its last.
+  // The order in which the ranks' gradients are summed, from the first step to the last.
   engine::ReduceOrder sum_order = engine::ReduceOrder::kTree;
 };
 

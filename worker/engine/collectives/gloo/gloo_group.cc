@@ -98,9 +98,7 @@ class GlooGroup : public Group {
   }
 
   bool Run(const Collective& call, GlooTransfers& transfers, uint64_t number, const Ready& ready) {
-    const CallShape::Kind kind = call.shape.kind;
-    if (kind == CallShape::Kind::kBroadcast || kind == CallShape::Kind::kAllGather ||
-        kind == CallShape::Kind::kExchange || kind == CallShape::Kind::kBarrier)
+    if (!Reduces(call.shape.kind))
       return Move(PiecesOf(call), call.shape, transfers, number, ready);
     return call.input.empty() ||
            GlooReduce(mesh_, transfers, SlotOf(number, call.shape), call, scratch_, ready);
