@@ -76,6 +76,7 @@ class Group {
   // memory, peers read and write it where it lies, if all ranks call with memory of their own
   // groups. It is then the group's: it ends with the group, and after an error of an operation,
   // peers may still write to it. Call it between operations. The default is the host's memory.
+  // Throws std::bad_alloc.
   virtual absl::Span<uint8_t> Allocate(size_t bytes);
 
   // In place: afterwards every rank has the reduction of all ranks' `data`.

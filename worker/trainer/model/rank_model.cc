@@ -1,8 +1,10 @@
 #include "worker/trainer/model/rank_model.h"
 
 #include <array>
+#include <new>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/overloaded.h"
 #include "base/status.h"
 
@@ -89,7 +91,12 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
   model.averaged = WithTail(model.layout);
   DP_RETURN_IF_ERROR(InitializeValues(plan, model));
   if (memory != nullptr) {
-    model.gradients = std::make_unique<BorrowedArray>(memory(model.averaged.size));
+    try {
+      model.gradients = std::make_unique<BorrowedArray>(memory(model.averaged.size));
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for the gradients, ", model.averaged.size, " floats"));
+    }
   } else {
     DP_ASSIGN_OR_RETURN(model.gradients, model.device->Allocate(model.averaged.size));
   }

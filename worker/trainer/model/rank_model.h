@@ -32,7 +32,7 @@ struct RankModel {
   engine::StepTail ReadTail() const;
 };
 
-// Gives zeroed memory for so many floats, which outlives the model.
+// Gives zeroed memory for so many floats, which outlives the model. Throws std::bad_alloc.
 using GradientMemory = std::function<absl::Span<float>(int64_t floats)>;
 
 // The plan's layers with their shapes, checked against `dataset`. Errors: InvalidArgument names the
