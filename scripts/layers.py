@@ -57,7 +57,7 @@ MAY_INCLUDE = {
     "worker/engine/collectives/gloo": ["worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/nccl": ["store/wire", *COLLECTIVES],
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
-    "worker/library": [*rooms("worker/engine/collectives", "local gloo shm"), "worker/engine/collectives", "store/wire", "store", "base"],
+    "worker/library": [*rooms("worker/engine/collectives", "local gloo shm"), *rooms("worker/engine", "collectives ddp"), "store/wire", "store", "base"],
     "worker/engine/nn": ["base"],
     "worker/engine/data": ["worker/engine/device", "worker/engine/nn", "base"],
     "worker/engine/ddp": ["worker/engine/collectives", "worker/engine/nn", "base"],

@@ -18,6 +18,7 @@ from kit.waiting import TIMEOUT_S
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = BIN.parent
 EXAMPLE = TOP / "examples/library/train"
+NETWORK = TOP / "examples/library/network"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wshadow -Werror"
 TRAINED = "rank {} of {}: y = 2.000 x + 1.000"
 # Names of dp's engine, and of libraries, would meet others in the program.
@@ -122,6 +123,16 @@ class LibraryTest(unittest.TestCase):
             said = self.ranks([[self.train]] * 2, lambda rank: {**place, "RANK": str(rank)})
             server.stdin.close()
         self.assertEqual(said, [TRAINED.format(rank, 2) for rank in range(2)])
+
+    def test_a_network_of_ones_own_trains(self):
+        network = self.built(NETWORK, "network") / "network"
+        said = self.ranks([[network, f"file://{self.dir}/network-meeting", 3, rank] for rank in range(3)])
+        trained = [re.fullmatch(r"rank (\d) of 3: loss (\S+), sin\(1\) is about (\S+)", line) for line in said]
+        self.assertNotIn(None, trained, said)
+        self.assertEqual([found[1] for found in trained], ["0", "1", "2"])
+        self.assertEqual(len({found[2] for found in trained}), 1)
+        self.assertLess(float(trained[0][2]), 0.01)
+        self.assertAlmostEqual(float(trained[0][3]), 0.841, delta=0.1)
 
     def test_the_page_shows_the_example(self):
         page = (TOP / "docs/library.md").read_text()

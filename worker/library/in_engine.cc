@@ -19,6 +19,25 @@ using distributed::ReduceOp;
   throw DistError(ErrorKind::kInvalidArgument, absl::StrCat(group.Context(), ": ", why));
 }
 
+engine::ReduceOp OpInEngine(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return engine::ReduceOp::kSum;
+    case ReduceOp::kAvg:
+      return engine::ReduceOp::kMean;
+    case ReduceOp::kMin:
+      return engine::ReduceOp::kMin;
+    case ReduceOp::kMax:
+      return engine::ReduceOp::kMax;
+    case ReduceOp::kProduct:
+      return engine::ReduceOp::kProduct;
+  }
+  throw DistError(ErrorKind::kInvalidArgument,
+                  absl::StrCat("reduce op ", static_cast<int>(op), " is unknown"));
+}
+
+}  // namespace
+
 engine::DataType TypeInEngine(DataType type) {
   switch (type) {
     case DataType::kFloat32:
@@ -40,24 +59,25 @@ engine::DataType TypeInEngine(DataType type) {
                   absl::StrCat("element type ", static_cast<int>(type), " is unknown"));
 }
 
-engine::ReduceOp OpInEngine(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return engine::ReduceOp::kSum;
-    case ReduceOp::kAvg:
-      return engine::ReduceOp::kMean;
-    case ReduceOp::kMin:
-      return engine::ReduceOp::kMin;
-    case ReduceOp::kMax:
-      return engine::ReduceOp::kMax;
-    case ReduceOp::kProduct:
-      return engine::ReduceOp::kProduct;
+distributed::DataType TypeOfEngine(engine::DataType type) {
+  switch (type) {
+    case engine::DataType::kFloat32:
+      return DataType::kFloat32;
+    case engine::DataType::kFloat64:
+      return DataType::kFloat64;
+    case engine::DataType::kFloat16:
+      return DataType::kFloat16;
+    case engine::DataType::kBfloat16:
+      return DataType::kBfloat16;
+    case engine::DataType::kInt32:
+      return DataType::kInt32;
+    case engine::DataType::kInt64:
+      return DataType::kInt64;
+    case engine::DataType::kUint8:
+      return DataType::kUint8;
   }
-  throw DistError(ErrorKind::kInvalidArgument,
-                  absl::StrCat("reduce op ", static_cast<int>(op), " is unknown"));
+  return DataType::kUint8;
 }
-
-}  // namespace
 
 engine::Elements InEngine(const distributed::MutableElements& elements) {
   return {TypeInEngine(elements.type), {static_cast<uint8_t*>(elements.data), elements.bytes}};

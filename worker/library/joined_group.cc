@@ -60,9 +60,11 @@ std::string JoinedGroup::Context() const {
   return absl::StrCat("group '", options_.name, "', rank ", options_.rank);
 }
 
-std::unique_ptr<engine::Work> JoinedGroup::Start(const Begin& begin) {
+std::unique_ptr<engine::Work> JoinedGroup::Start(const Begin& begin) { return begin(here()); }
+
+engine::Group& JoinedGroup::here() const {
   CheckHere();
-  return begin(*group());
+  return *group();
 }
 
 void JoinedGroup::CheckHere() const {

@@ -38,6 +38,8 @@ class JoinedGroup {
   const std::string& backend() const { return backend_; }
   size_t size() const { return static_cast<size_t>(options_.size); }
   bool left() const { return group() == nullptr; }
+  // The group, for calls that use it at once. Throws if the rank has left it.
+  engine::Group& here() const;
 
   // Begins an operation, named as the caller's verb.
   using Begin = std::function<std::unique_ptr<engine::Work>(engine::Group& group)>;

@@ -42,6 +42,19 @@ TEST(BucketPlanTest, BucketsCoverEveryParameterInOneRangeEach) {
   EXPECT_EQ(next, 7);
 }
 
+TEST(BucketPlanTest, ABucketHasOneTypeAndCountsItsBytes) {
+  const std::vector<GradientRange> gradients = {{0, 16, DataType::kFloat64},
+                                                {16, 16, DataType::kFloat64},  // 128 bytes each
+                                                {128, 32, DataType::kBfloat16},
+                                                {160, 32, DataType::kBfloat16},  // 64 bytes each
+                                                {192, 32, DataType::kBfloat16}};
+  const std::vector<Bucket> plan = PlanBuckets(gradients, {.first_bytes = 128, .cap_bytes = 128});
+  EXPECT_THAT(Counts(plan), ElementsAre(1, 1, 2, 1));
+  EXPECT_EQ(plan[2].type, DataType::kBfloat16);
+  EXPECT_EQ(plan[2].offset, 128);
+  EXPECT_EQ(plan[2].size, 64);
+}
+
 TEST(BucketPlanTest, AModelWithoutParametersHasNoBuckets) {
   EXPECT_THAT(PlanBuckets(LayoutOfSizes({})), IsEmpty());
 }

@@ -68,11 +68,15 @@ absl::Status CheckLayoutsAgree(const std::vector<std::string>& texts) {
 
 }  // namespace
 
+absl::Status CheckReplicasAgree(Group& group, const std::string& lines) {
+  DP_ASSIGN_OR_RETURN(const std::vector<std::string> texts, GatherTexts(group, lines));
+  return CheckLayoutsAgree(texts);
+}
+
 absl::Status AlignReplicas(Group& group, const ParameterLayout& layout, absl::Span<float> values) {
   DP_CHECK(static_cast<int64_t>(values.size()) == layout.size);
   if (group.size() == 1) return absl::OkStatus();
-  DP_ASSIGN_OR_RETURN(std::vector<std::string> texts, GatherTexts(group, Describe(layout)));
-  DP_RETURN_IF_ERROR(CheckLayoutsAgree(texts));
+  DP_RETURN_IF_ERROR(CheckReplicasAgree(group, Describe(layout)));
   return group
       .Broadcast({reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float)}, 0)
       ->Wait();

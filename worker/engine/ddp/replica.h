@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "worker/engine/collectives/group.h"
@@ -7,10 +9,15 @@
 
 namespace dp::engine {
 
+// Checks that every rank has the same `lines`, one for each parameter: "conv2d0.weight 32x1x3x3".
+// Every rank calls it.
+// Errors: FailedPrecondition names the first parameter that differs, the ranks and both lines,
+// alike on all ranks; the group's errors.
+absl::Status CheckReplicasAgree(Group& group, const std::string& lines);
+
 // Copies rank 0's `values` to every rank, after a check that the layouts agree. The values are
 // parameters or buffers in `layout`, in the memory where the ranks compute. Every rank calls it.
-// Errors: FailedPrecondition names the first parameter that differs, the ranks and both shapes,
-// alike on all ranks; the group's errors.
+// Errors: as CheckReplicasAgree.
 absl::Status AlignReplicas(Group& group, const ParameterLayout& layout, absl::Span<float> values);
 
 }  // namespace dp::engine

@@ -11,6 +11,24 @@ namespace dp::distributed {
 // The type of an array's elements.
 enum class DataType { kFloat32, kFloat64, kFloat16, kBfloat16, kInt32, kInt64, kUint8 };
 
+// The bytes of one element.
+constexpr size_t element_size(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+    case DataType::kInt32:
+      return 4;
+    case DataType::kFloat64:
+    case DataType::kInt64:
+      return 8;
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+      return 2;
+    case DataType::kUint8:
+      return 1;
+  }
+  return 0;
+}
+
 // 16-bit floats, for memory and exchange: IEEE 754 binary16, and the upper half of a float.
 // Converting from float rounds to the nearest, ties to even. Reductions add them as float.
 struct Float16 {
@@ -82,6 +100,9 @@ struct Elements {
         count(std::size(array)),
         type(DataTypeOf<std::remove_const_t<ElementOf<const Array>>>::kTag),
         bytes(count * sizeof(ElementOf<const Array>)) {}
+  // An array whose type is known only when the program runs.
+  Elements(const void* data_in, size_t count_in, DataType type_in)
+      : data(data_in), count(count_in), type(type_in), bytes(count_in * element_size(type_in)) {}
 
   const void* data;
   size_t count;
@@ -98,6 +119,10 @@ struct MutableElements {
         count(std::size(array)),
         type(DataTypeOf<ElementOf<Array>>::kTag),
         bytes(count * sizeof(ElementOf<Array>)) {}
+  // An array whose type is known only when the program runs.
+  MutableElements(void* data_in, size_t count_in, DataType type_in)
+      : data(data_in), count(count_in), type(type_in), bytes(count_in * element_size(type_in)) {}
+  operator Elements() const { return {data, count, type}; }  // NOLINT: what is written is read too
 
   void* data;
   size_t count;

@@ -1,0 +1,289 @@
+#include "worker/library/ddp/module_reducer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/engine/ddp/replica.h"
+#include "worker/library/ddp/comm_hooks.h"
+#include "worker/library/ddp/gradient_scale.h"
+#include "worker/library/ddp/module_check.h"
+#include "worker/library/dist_error.h"
+#include "worker/library/in_engine.h"
+
+namespace dp::library {
+namespace {
+
+using distributed::DistError;
+using distributed::ErrorKind;
+using distributed::MutableElements;
+using distributed::ReduceOp;
+
+constexpr double kMebibyte = 1 << 20;
+
+engine::BucketPlanOptions BucketsOf(const distributed::DistributedDataParallelOptions& options) {
+  engine::BucketPlanOptions buckets;
+  buckets.cap_bytes = static_cast<int64_t>(options.bucket_cap_mb * kMebibyte);
+  buckets.first_bytes = std::min(buckets.first_bytes, buckets.cap_bytes);
+  return buckets;
+}
+
+std::vector<distributed::Parameter> CheckedParameters(
+    distributed::Module& module, const distributed::DistributedDataParallelOptions& options) {
+  CheckOptions(options);
+  std::vector<distributed::Parameter> parameters = module.parameters();
+  CheckModule(parameters, module.buffers());
+  return parameters;
+}
+
+// `root` is a rank of the group.
+distributed::Work BroadcastIn(JoinedGroup& member, const MutableElements& data, int root) {
+  return StartIn(member, [to = InEngine(data).bytes, root](engine::Group& group) {
+    return group.Broadcast(to, root);
+  });
+}
+
+// The last layer's gradients are ready first.
+std::vector<size_t> LastFirst(size_t count) {
+  std::vector<size_t> order(count);
+  std::iota(order.rbegin(), order.rend(), size_t{0});
+  return order;
+}
+
+}  // namespace
+
+ModuleReducer::ModuleReducer(distributed::Module& module,
+                             const distributed::DistributedDataParallelOptions& options)
+    : module_(module),
+      options_(options),
+      group_(options.process_group ? options.process_group : distributed::default_group()),
+      parameters_(CheckedParameters(module, options)),
+      buffers_(module.buffers()),
+      sizes_(GradientSizesOf(parameters_)),
+      progress_(NamesOf(parameters_), {options.find_unused_parameters, options.static_graph}),
+      hook_(options.reduce_type ? AllReduceAs(*options.reduce_type) : distributed::allreduce_hook),
+      is_view_(parameters_.size()),
+      used_(parameters_.size(), true),
+      round_(RoundOfAll(group_.size())) {
+  CheckReplicas();
+  TakeReplicaOf(0);
+  const std::vector<size_t> ready = LastFirst(parameters_.size());
+  memory_ = member().here().Allocate(LayOutGradients(sizes_, ready, BucketsOf(options_)).bytes);
+  LayOut(ready);
+}
+
+ModuleReducer::~ModuleReducer() = default;
+
+void ModuleReducer::CheckReplicas() {
+  const absl::Status agree =
+      engine::CheckReplicasAgree(member().here(), Describe(parameters_, buffers_));
+  if (absl::IsFailedPrecondition(agree)) {
+    throw DistError(ErrorKind::kMismatch,
+                    absl::StrCat(member().Context(), ": ", std::string(agree.message()),
+                                 "; build the same model on every rank"));
+  }
+  OrThrow(agree, ErrorSource::kOperation, member().Context());
+}
+
+void ModuleReducer::TakeReplicaOf(int root) {
+  const auto take = [&](const MutableElements& values) {
+    BroadcastIn(member(), values, root).wait();
+  };
+  for (const distributed::Parameter& parameter : parameters_) take(parameter.values);
+  for (const distributed::Buffer& buffer : buffers_) take(buffer.values);
+}
+
+void ModuleReducer::TakeBuffersOf(int root) {
+  for (const distributed::Buffer& buffer : buffers_)
+    BroadcastIn(member(), buffer.values, root).wait();
+}
+
+absl::Span<uint8_t> ModuleReducer::MemoryOf(size_t parameter) const {
+  return memory_.subspan(layout_.offset_bytes(parameter), sizes_[parameter].bytes());
+}
+
+void ModuleReducer::LayOut(absl::Span<const size_t> ready) {
+  // The gradients as they are now, since the new places may be where others are.
+  const std::vector<uint8_t> before(memory_.begin(), memory_.end());
+  const GradientLayout old =
+      std::exchange(layout_, LayOutGradients(sizes_, ready, BucketsOf(options_)));
+  std::fill(memory_.begin(), memory_.end(), uint8_t{0});
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    const absl::Span<uint8_t> memory = MemoryOf(p);
+    if (is_view_[p]) {
+      std::memcpy(memory.data(), before.data() + old.offset_bytes(p), memory.size());
+    } else if (parameters_[p].gradient) {
+      std::memcpy(memory.data(), parameters_[p].gradient->data, memory.size());
+    }
+    if (!options_.gradient_as_bucket_view) continue;
+    const MutableElements& values = parameters_[p].values;
+    is_view_[p] = module_.move_gradient(p, {memory.data(), values.count, values.type});
+  }
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    if (is_view_[p] || parameters_[p].gradient) continue;
+    throw DistError(ErrorKind::kInvalidArgument,
+                    absl::StrCat(member().Context(), ": parameter ", parameters_[p].name,
+                                 " has no gradient; give it memory for one, or take the memory "
+                                 "that move_gradient offers"));
+  }
+  schedule_.emplace(layout_.buckets);
+}
+
+void ModuleReducer::LayOutAsOn(int root) {
+  std::vector<size_t> ready = progress_.order();
+  if (ready.size() != parameters_.size()) ready = LastFirst(parameters_.size());  // no backward yet
+  std::vector<int64_t> order(ready.begin(), ready.end());
+  BroadcastIn(member(), order, root).wait();
+  LayOut(std::vector<size_t>(order.begin(), order.end()));
+}
+
+void ModuleReducer::CheckFinished(absl::string_view call) const {
+  if (!progress_.begun()) return;
+  throw DistError(ErrorKind::kWrongState,
+                  absl::StrCat(member().Context(), ": ", call,
+                               ": the last backward was not finished; call finish_backward first"));
+}
+
+void ModuleReducer::BeginForward() {
+  CheckFinished("begin_forward");
+  if (joining_) {
+    round_ = Announce(sync_ ? Presence::kTraining : Presence::kAccumulating);
+    announced_ = true;
+  }
+  if (sync_) PrepareForward(round_);
+}
+
+void ModuleReducer::PrepareForward(const Round& round) {
+  const bool order_may_change = options_.find_unused_parameters && !options_.static_graph;
+  if (synced_once_ && !laid_out_as_ready_ && !order_may_change) {
+    LayOutAsOn(round.root());
+    laid_out_as_ready_ = true;
+  }
+  if (options_.broadcast_buffers) TakeBuffersOf(round.root());
+}
+
+void ModuleReducer::GradientReady(size_t parameter) {
+  if (joining_ && !announced_) {
+    throw DistError(ErrorKind::kWrongState,
+                    absl::StrCat(member().Context(),
+                                 ": a backward within join without begin_forward; call it before "
+                                 "each forward"));
+  }
+  const std::vector<size_t> complete =
+      OrThrow(progress_.Report(parameter), ErrorSource::kCaller, member().Context());
+  if (sync_) Complete(complete);
+}
+
+void ModuleReducer::Complete(absl::Span<const size_t> parameters) {
+  for (const size_t parameter : parameters) {
+    CopyIn(parameter);
+    CompletePlace(layout_.places[parameter]);
+  }
+}
+
+void ModuleReducer::CompletePlace(size_t place) {
+  for (const int bucket : schedule_->Ready(static_cast<int>(place))) Launch(bucket);
+}
+
+void ModuleReducer::CopyIn(size_t parameter) {
+  if (is_view_[parameter]) return;
+  const absl::Span<uint8_t> memory = MemoryOf(parameter);
+  std::memcpy(memory.data(), parameters_[parameter].gradient->data, memory.size());
+}
+
+MutableElements ModuleReducer::ElementsOf(const engine::Bucket& bucket) const {
+  const size_t element = engine::SizeOf(bucket.type);
+  return {memory_.data() + static_cast<size_t>(bucket.offset) * element,
+          static_cast<size_t>(bucket.size), TypeOfEngine(bucket.type)};
+}
+
+void ModuleReducer::Launch(int bucket) {
+  const engine::Bucket& range = layout_.buckets[bucket];
+  const auto first = layout_.parameters.begin() + range.first_parameter;
+  ends_.push_back(hook_({.index = static_cast<size_t>(bucket),
+                         .is_last = static_cast<size_t>(bucket) + 1 == layout_.buckets.size(),
+                         .gradients = ElementsOf(range),
+                         .parameters = {first, first + range.parameters},
+                         .group = group_}));
+}
+
+void ModuleReducer::FinishBackward() {
+  announced_ = false;
+  if (!sync_) return progress_.FinishWithoutSync();
+  Complete(OrThrow(progress_.Finish(), ErrorSource::kCaller, member().Context()));
+  EndBuckets();
+  ShareUse(progress_.used());
+  progress_.ForgetUse();
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    const absl::Span<uint8_t> memory = MemoryOf(p);
+    if (!is_view_[p]) std::memcpy(parameters_[p].gradient->data, memory.data(), memory.size());
+  }
+  if (options_.check_reduction) CheckReduction();
+}
+
+void ModuleReducer::EndBuckets() {
+  const auto ranks = static_cast<double>(group_.size());
+  const bool of_training = joining_ && !joining_->divide_by_initial_world_size;
+  for (size_t bucket = 0; bucket < ends_.size(); ++bucket) {
+    ends_[bucket]();
+    if (of_training && !round_.done.empty()) {
+      Scale(ElementsOf(layout_.buckets[bucket]),
+            ranks / static_cast<double>(round_.training.size()));
+    }
+  }
+  ends_.clear();
+  schedule_->Begin();
+  synced_once_ = true;
+}
+
+void ModuleReducer::ShareUse(absl::Span<const uint8_t> used) {
+  const bool shares = options_.static_graph ? !use_known_ : options_.find_unused_parameters;
+  if (!shares) return;
+  std::vector<uint8_t> by_any(used.begin(), used.end());
+  distributed::all_reduce(by_any, ReduceOp::kMax, group_);
+  used_.assign(by_any.begin(), by_any.end());
+  use_known_ = true;
+}
+
+void ModuleReducer::CheckReduction() {
+  const std::vector<int64_t> mine = {static_cast<int64_t>(ChecksumOf(memory_))};
+  std::vector<int64_t> all(static_cast<size_t>(group_.size()));
+  distributed::all_gather(all, mine, group_);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw DistError(
+        ErrorKind::kMismatch,
+        absl::StrCat(member().Context(), ": check_reduction: the gradients of rank ", rank,
+                     " differ from those of rank 0 after the backward; look for "
+                     "code that writes to gradients before finish_backward returns"));
+  }
+}
+
+std::vector<MutableElements> ModuleReducer::Gradients() const {
+  std::vector<MutableElements> gradients;
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    const MutableElements& values = parameters_[p].values;
+    gradients.push_back(is_view_[p] ? MutableElements(MemoryOf(p).data(), values.count, values.type)
+                                    : *parameters_[p].gradient);
+  }
+  return gradients;
+}
+
+void ModuleReducer::SetHook(distributed::CommHook hook) {
+  if (options_.reduce_type) {
+    throw DistError(ErrorKind::kInvalidArgument,
+                    absl::StrCat(member().Context(),
+                                 ": register_comm_hook together with reduce_type; choose one"));
+  }
+  if (synced_once_ || progress_.begun()) {
+    throw DistError(
+        ErrorKind::kWrongState,
+        absl::StrCat(member().Context(),
+                     ": register_comm_hook after a backward; call it before the first"));
+  }
+  hook_ = std::move(hook);
+}
+
+}  // namespace dp::library

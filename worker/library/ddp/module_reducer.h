@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "dp/ddp.h"
+#include "worker/engine/ddp/bucket_schedule.h"
+#include "worker/library/ddp/backward_progress.h"
+#include "worker/library/ddp/gradient_layout.h"
+#include "worker/library/ddp/uneven_inputs.h"
+#include "worker/library/joined_group.h"
+
+namespace dp::library {
+
+// Averages the gradients of a module over the ranks of a group: the implementation of
+// DistributedDataParallel, whose header says what each call does. Throws DistError.
+class ModuleReducer {
+ public:
+  ModuleReducer(distributed::Module& module,
+                const distributed::DistributedDataParallelOptions& options);
+  // Waits for what is in flight.
+  ~ModuleReducer();
+
+  void BeginForward();
+  void GradientReady(size_t parameter);
+  void FinishBackward();
+  void Join(const std::function<void()>& train, const distributed::JoinOptions& options);
+  void SetHook(distributed::CommHook hook);
+  // Returns what it was.
+  bool SetSync(bool sync) { return std::exchange(sync_, sync); }
+
+  std::vector<distributed::MutableElements> Gradients() const;
+  const std::vector<bool>& used_parameters() const { return used_; }
+  size_t buckets() const { return layout_.buckets.size(); }
+
+ private:
+  JoinedGroup& member() const { return MemberOf(group_); }
+  // No backward is in progress. `call` needs that.
+  void CheckFinished(absl::string_view call) const;
+  void CheckReplicas();
+  void TakeReplicaOf(int root);
+  void TakeBuffersOf(int root);
+
+  // The memory of one parameter's gradient in the array.
+  absl::Span<uint8_t> MemoryOf(size_t parameter) const;
+  // Makes the layout for the order `ready`, and moves the gradients to it.
+  void LayOut(absl::Span<const size_t> ready);
+  // After the first backward: the order in which rank `root` had its gradients.
+  void LayOutAsOn(int root);
+
+  void CopyIn(size_t parameter);
+  void Complete(absl::Span<const size_t> parameters);
+  // Launches the buckets that are complete with this gradient.
+  void CompletePlace(size_t place);
+  void Launch(int bucket);
+  void EndBuckets();
+  // Every rank learns which parameters any rank used; `used` are this rank's.
+  void ShareUse(absl::Span<const uint8_t> used);
+  void CheckReduction();
+  distributed::MutableElements ElementsOf(const engine::Bucket& bucket) const;
+
+  // All ranks together, before a forward whose gradients they average.
+  void PrepareForward(const Round& round);
+  // Tells the other ranks, and learns from them, what comes next. While joining.
+  Round Announce(Presence presence);
+  // Takes part in the others' exchanges until all are done.
+  void Shadow();
+
+  distributed::Module& module_;
+  const distributed::DistributedDataParallelOptions options_;
+  const distributed::ProcessGroup group_;
+  std::vector<distributed::Parameter> parameters_;
+  const std::vector<distributed::Buffer> buffers_;
+  const std::vector<GradientSize> sizes_;  // by parameter
+  BackwardProgress progress_;
+  distributed::CommHook hook_;
+
+  absl::Span<uint8_t> memory_;  // the group's; all gradients
+  GradientLayout layout_;
+  std::vector<bool> is_view_;  // by parameter: the module keeps its gradient in memory_
+  std::optional<engine::BucketSchedule> schedule_;
+  std::vector<std::function<void()>> ends_;  // by bucket, as far as launched
+  std::vector<bool> used_;                   // by parameter, on any rank
+
+  bool sync_ = true;
+  bool synced_once_ = false;  // a backward was averaged
+  bool laid_out_as_ready_ = false;
+  bool use_known_ = false;  // of a static graph
+  std::optional<distributed::JoinOptions> joining_;
+  bool announced_ = false;          // while joining: since the last backward
+  Round round_;                     // of the last begin_forward
+  std::optional<int> uneven_root_;  // while joining: a rank that trained longest
+};
+
+}  // namespace dp::library
