@@ -30,6 +30,8 @@ DistributedDataParallel::NoSync::~NoSync() {
 }
 DistributedDataParallel::NoSync DistributedDataParallel::no_sync() { return NoSync(*reducer_); }
 
+bool DistributedDataParallel::require_backward_grad_sync() const { return reducer_->sync(); }
+
 void DistributedDataParallel::join(const std::function<void()>& train, const JoinOptions& options) {
   reducer_->Join(train, options);
 }

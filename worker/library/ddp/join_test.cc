@@ -55,7 +55,9 @@ TEST(JoinTest, RanksWithoutBatchesCountAsZerosAndTakeTheWeights) {
     EXPECT_FLOAT_EQ(module.values[0].values[0], 10 - 1 - 2.0f / 3 - 1.0f / 3);
     EXPECT_FLOAT_EQ(module.values[1].values[0], 20 - 2);
     EXPECT_EQ(module.running[0].values[0], 102);  // of the rank that trained longest
-    Train(ddp, module, 1);                        // as before it
+    module.running[0].values[0] = float(200 + group.rank());
+    Train(ddp, module, 1);  // as before it
+    EXPECT_EQ(module.running[0].values[0], 200);
     EXPECT_FLOAT_EQ(module.values[1].values[0], 20 - 3);
   });
 }
@@ -79,6 +81,26 @@ TEST(JoinTest, ARankMayHaveNoBatchAtAll) {
     EXPECT_FLOAT_EQ(module.values[0].values[0], 10 - 1);
     ddp.join([&] { Train(ddp, module, group.rank() == 0 ? 2 : 0); });
     EXPECT_FLOAT_EQ(module.values[0].values[0], 10 - 2);
+  });
+}
+
+TEST(JoinTest, BucketsFollowTheOrderOfARankThatTrains) {
+  OnRanks(2, "auto", [](const ProcessGroup& group) {
+    ListedModule module = TwoWeights();
+    DistributedDataParallel ddp(module, {.process_group = group, .bucket_cap_mb = 0.00006});
+    std::vector<size_t> begun;
+    ddp.register_comm_hook([&](const GradientBucket& bucket) {
+      begun.push_back(bucket.parameters.front());
+      return allreduce_hook(bucket);
+    });
+    ddp.join([&] {
+      for (int step = 0; step < 2 * group.rank(); ++step) {  // rank 0 has no batch
+        ddp.begin_forward();
+        for (const size_t p : {0, 1}) ddp.gradient_ready(p);
+        ddp.finish_backward();
+      }
+    });
+    EXPECT_THAT(begun, ElementsAre(1, 0, 0, 1));
   });
 }
 
@@ -138,6 +160,11 @@ TEST(JoinTest, CallsOutOfOrderSayWhatToDo) {
       return std::string(ErrorOf([&] { ddp.join(train); }).what());
     };
     EXPECT_THAT(join([&] { ddp.gradient_ready(0); }), HasSubstr("without begin_forward"));
+    EXPECT_THAT(join([&] {
+                  Train(ddp, module, 1);
+                  ddp.gradient_ready(0);
+                }),
+                HasSubstr("without begin_forward"));
     EXPECT_THAT(join([&] { ddp.join([] {}); }), HasSubstr("join within join"));
     EXPECT_THAT(join([&] {
                   ddp.begin_forward();

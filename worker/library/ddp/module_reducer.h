@@ -35,6 +35,7 @@ class ModuleReducer {
   void SetHook(distributed::CommHook hook);
   // Returns what it was.
   bool SetSync(bool sync) { return std::exchange(sync_, sync); }
+  bool sync() const { return sync_; }
 
   std::vector<distributed::MutableElements> Gradients() const;
   const std::vector<bool>& used_parameters() const { return used_; }

@@ -128,6 +128,8 @@ class DistributedDataParallel {
     bool before_;
   };
   [[nodiscard]] NoSync no_sync();
+  // Whether backwards average: false while a NoSync lives.
+  bool require_backward_grad_sync() const;
 
   // Runs `train`, in which ranks may have different numbers of batches. A rank whose `train` has
   // returned takes part in the others' exchanges with zeros. In the end it takes the parameters and
