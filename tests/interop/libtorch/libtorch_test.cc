@@ -1,4 +1,5 @@
 #include <dp/libtorch.h>
+#include <dp/libtorch_sync_batch_norm.h>
 
 #include <functional>
 #include <memory>
@@ -183,6 +184,44 @@ TEST(LibtorchTest, CollectivesTakeTensors) {
     torch::Tensor tensor = torch::full({3}, group.rank() + 1);
     dp::all_reduce(dp::libtorch::elements_of(tensor), dp::ReduceOp::kSum, group);
     EXPECT_TRUE(tensor.equal(torch::full({3}, 3)));
+  });
+}
+
+// The weights, outputs and running values are those of one process with the whole batch.
+TEST(LibtorchTest, SyncBatchNormIsBatchNormOfAllRanksSamples) {
+  const torch::Tensor batch = torch::arange(6 * 3 * 4).mul(0.7).sin().add(5).reshape({6, 3, 4});
+  const torch::Tensor slopes = torch::arange(6 * 3 * 4).mul(1.3).cos().reshape({6, 3, 4});
+  torch::nn::BatchNorm1d whole(3);
+  const auto set = [](torch::Tensor& weight, torch::Tensor& bias) {
+    const torch::NoGradGuard no_grad;
+    weight.copy_(torch::tensor({2.0, 0.5, 1.0}));
+    bias.copy_(torch::tensor({0.0, 1.0, -1.0}));
+  };
+  set(whole->weight, whole->bias);
+  const torch::Tensor input = batch.clone().requires_grad_();
+  const torch::Tensor output = whole(input);
+  output.backward(slopes);
+
+  OnRanks(2, [&](const dp::ProcessGroup& group) {
+    dp::libtorch::SyncBatchNorm norm(torch::nn::BatchNormOptions(3), group);
+    set(norm->weight, norm->bias);
+    // Rank 0 has two samples, rank 1 four.
+    const int64_t begin = group.rank() == 0 ? 0 : 2, end = group.rank() == 0 ? 2 : 6;
+    const torch::Tensor mine = batch.slice(0, begin, end).clone().requires_grad_();
+    const torch::Tensor got = norm(mine);
+    got.backward(slopes.slice(0, begin, end));
+    const auto same = [](const torch::Tensor& a, const torch::Tensor& b) {
+      return torch::allclose(a, b, 1e-5, 1e-5);
+    };
+    EXPECT_TRUE(same(got, output.slice(0, begin, end)));
+    EXPECT_TRUE(same(mine.grad(), input.grad().slice(0, begin, end)));
+    EXPECT_TRUE(same(norm->running_mean, whole->running_mean));
+    EXPECT_TRUE(same(norm->running_var, whole->running_var));
+    torch::Tensor sum = norm->weight.grad().clone();
+    dp::all_reduce(dp::libtorch::elements_of(sum), dp::ReduceOp::kSum, group);
+    EXPECT_TRUE(same(sum, whole->weight.grad()));
+    norm->eval();
+    EXPECT_EQ(norm(batch).sizes(), batch.sizes());  // no other rank is needed
   });
 }
 

@@ -1,10 +1,10 @@
 // One rank of a training that train.py makes too, from the same weights on the same data:
 //
-//   train MODEL STEPS WEIGHTS
+//   train MODEL STEPS WEIGHTS [alone]
 //
-// MODEL is mlp or cnn. Rank 0 writes its weights and buffers to WEIGHTS as floats. The last line
-// that it prints is a JSON object with the milliseconds of a step, and with the libraries of the
-// process.
+// MODEL is mlp or cnn. With `alone`, ranks train beside each other without DistributedDataParallel.
+// Rank 0 writes its weights and buffers to WEIGHTS as floats. The last line that it prints is a
+// JSON object with the milliseconds of a step, and with the libraries of the process.
 
 #include <dp/libtorch.h>
 
@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -85,14 +86,16 @@ std::string Libraries() {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 4) throw std::runtime_error("usage: train mlp|cnn STEPS WEIGHTS");
+  if (argc < 4) throw std::runtime_error("usage: train mlp|cnn STEPS WEIGHTS [alone]");
+  const bool alone = argc > 4;
   const bool mlp = std::string(argv[1]) == "mlp";
   const int steps = std::atoi(argv[2]);
   dp::init_process_group();
   const int rank = dp::get_rank();
   torch::nn::Sequential model = mlp ? Mlp() : Cnn();
   Initialize(*model);
-  dp::libtorch::DistributedDataParallel ddp(model);
+  std::optional<dp::libtorch::DistributedDataParallel<torch::nn::SequentialImpl>> ddp;
+  if (!alone) ddp.emplace(model);
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
   const std::vector<int64_t> shape =
       mlp ? std::vector<int64_t>{kSamples, 1024} : std::vector<int64_t>{kSamples, 1, 28, 28};
@@ -101,7 +104,8 @@ int main(int argc, char** argv) try {
 
   const auto step = [&] {
     optimizer.zero_grad();
-    torch::cross_entropy_loss(ddp.forward(input), labels).backward();
+    const torch::Tensor output = alone ? model->forward(input) : ddp->forward(input);
+    torch::cross_entropy_loss(output, labels).backward();
     optimizer.step();
   };
   for (int i = 0; i < std::min(steps, kWarmUp); ++i) step();

@@ -1,4 +1,4 @@
-"""The training of train.cc by PyTorch's own DistributedDataParallel over Gloo: python3 train.py mlp|cnn STEPS WEIGHTS."""
+"""The training of train.cc by PyTorch's own DistributedDataParallel over Gloo: python3 train.py mlp|cnn STEPS WEIGHTS [alone]."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ def main():
     with torch.no_grad():
         for phase, parameter in enumerate(model.parameters()):
             parameter.copy_(noise(parameter.shape, 0.05, phase))
-    ddp = nn.parallel.DistributedDataParallel(model)
+    ddp = model if len(sys.argv) > 4 else nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     inputs = noise((SAMPLES, 1024) if name == "mlp" else (SAMPLES, 1, 28, 28), 1, 0.5 + rank)
     labels = torch.arange(SAMPLES).add(rank).remainder(CLASSES)
