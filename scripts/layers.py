@@ -18,7 +18,7 @@ def rooms(folder, names):
 
 SERVER_CORE = ["server/policy", "server/core", "server/core/access", "base/security", "store", "base"]
 SERVER_CALLS = ["server/convert", "server/callers", "server/driver", "proto", *SERVER_CORE]
-COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local gloo nccl shm"), "store", "base"]
+COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local gloo nccl shm hierarchical"), "store", "base"]
 ENGINE = [*COLLECTIVES, *rooms("worker/engine", "ddp nn data device")]
 CUDA = "worker/engine/device/cuda"
 AGENT_ROOMS = rooms("worker/agent", "accounts sandbox processes gpus spool launch stores")
@@ -55,9 +55,10 @@ MAY_INCLUDE = {
     "worker/engine/collectives": ["store", "base"],
     "worker/engine/collectives/local": ["worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/gloo": ["worker/engine/collectives", "store", "base"],
+    "worker/engine/collectives/hierarchical": [*rooms("worker/engine/collectives", "gloo shm"), "worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/nccl": ["store/wire", *COLLECTIVES],
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
-    "worker/library": [*rooms("worker/engine/collectives", "local gloo shm"), *rooms("worker/engine", "collectives ddp"), "store/wire", "store", "base"],
+    "worker/library": [*rooms("worker/engine/collectives", "local gloo shm hierarchical"), *rooms("worker/engine", "collectives ddp"), "store/wire", "store", "base"],
     "worker/engine/nn": ["base"],
     "worker/engine/data": ["worker/engine/device", "worker/engine/nn", "base"],
     "worker/engine/ddp": ["worker/engine/collectives", "worker/engine/nn", "base"],
@@ -122,7 +123,7 @@ BANNED_IN_CORE = re.compile(
 PURE = re.compile(
     r"base/model/|store/(key_values|operation|awaited_keys|batch_codec|wire/(fields|protocol|request_parser|translation)|"
     r"relay/relay_ledger)|worker/engine/ddp/bucket_|worker/engine/data/sampler|"
-    r"worker/engine/collectives/shm/spin_policy"
+    r"worker/engine/collectives/(shm/spin_policy|hierarchical/host_plan)"
 )
 
 # Only files named after a backend may include its headers.

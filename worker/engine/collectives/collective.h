@@ -58,6 +58,9 @@ struct Collective {
   std::vector<absl::Span<uint8_t>> received;
   absl::string_view verb = {};                           // of an exchange, for errors
   std::optional<absl::Duration> timeout = std::nullopt;  // by default the group's
+  std::optional<uint64_t> number = std::nullopt;         // in errors; by default the group's count
+  // Over Gloo: moves no data. Ends when all ranks have begun a call of this shape.
+  bool only_meets = false;
 };
 
 // The call's name in errors.

@@ -50,7 +50,7 @@ class GlooGroup : public Group {
 
   std::unique_ptr<Work> Start(Collective call) override {
     const uint64_t number = ++operations_;
-    const std::string name = absl::StrCat(NameOf(call), " ", number);
+    const std::string name = absl::StrCat(NameOf(call), " ", call.number.value_or(number));
     const auto timeout = call.timeout;
     const auto run = [this, name, number, call = std::move(call)]() -> absl::Status {
       GlooTransfers transfers(mesh_, [this] { return Stopped(); });
@@ -98,8 +98,16 @@ class GlooGroup : public Group {
   }
 
   bool Run(const Collective& call, GlooTransfers& transfers, uint64_t number, const Ready& ready) {
+    if (call.only_meets) {
+      const uint64_t slot = SlotOf(number, call.shape);
+      return Move(BytesForAll(), transfers, ready, [slot](size_t) { return slot; });
+    }
     if (!Reduces(call.shape.kind))
-      return Move(PiecesOf(call), call.shape, transfers, number, ready);
+      return Move(PiecesOf(call), transfers, ready, [&](size_t bytes) {
+        CallShape piece = call.shape;
+        piece.count = bytes;
+        return SlotOf(number, piece);
+      });
     return call.input.empty() ||
            GlooReduce(mesh_, transfers, SlotOf(number, call.shape), call, scratch_, ready);
   }
@@ -110,18 +118,27 @@ class GlooGroup : public Group {
     std::vector<absl::Span<uint8_t>> received;
   };
 
+  Pieces NoPieces() const {
+    return {std::vector<absl::Span<const uint8_t>>(size()),
+            std::vector<absl::Span<uint8_t>>(size())};
+  }
+
+  // A byte from each rank to each, which nobody reads.
+  Pieces BytesForAll() {
+    Pieces pieces = NoPieces();
+    scratch_.resize(std::max(scratch_.size(), 2 * static_cast<size_t>(size())));
+    for (int peer : Peers()) {
+      pieces.sent[peer] = {scratch_.data() + 2 * peer, 1};
+      pieces.received[peer] = {scratch_.data() + 2 * peer + 1, 1};
+    }
+    return pieces;
+  }
+
   Pieces PiecesOf(const Collective& call) {
     if (call.shape.kind == CallShape::Kind::kExchange) return {call.sent, call.received};
-    Pieces pieces{std::vector<absl::Span<const uint8_t>>(size()),
-                  std::vector<absl::Span<uint8_t>>(size())};
-    if (call.shape.kind == CallShape::Kind::kBarrier) {
-      // A byte from each rank to each, which nobody reads.
-      scratch_.resize(std::max(scratch_.size(), 2 * static_cast<size_t>(size())));
-      for (int peer : Peers()) {
-        pieces.sent[peer] = {scratch_.data() + 2 * peer, 1};
-        pieces.received[peer] = {scratch_.data() + 2 * peer + 1, 1};
-      }
-    } else if (call.shape.kind == CallShape::Kind::kAllGather) {
+    if (call.shape.kind == CallShape::Kind::kBarrier) return BytesForAll();
+    Pieces pieces = NoPieces();
+    if (call.shape.kind == CallShape::Kind::kAllGather) {
       const size_t bytes = call.input.size();
       for (int r = 0; r < size(); ++r) {
         pieces.sent[r] = call.input;
@@ -135,8 +152,9 @@ class GlooGroup : public Group {
     return pieces;
   }
 
-  bool Move(const Pieces& pieces, const CallShape& shape, GlooTransfers& transfers, uint64_t number,
-            const Ready& ready) {
+  // `slot_of` gives the slot of a piece of so many bytes.
+  bool Move(const Pieces& pieces, GlooTransfers& transfers, const Ready& ready,
+            const std::function<uint64_t(size_t)>& slot_of) {
     const absl::Span<const uint8_t> own = pieces.sent[rank()];
     if (!own.empty() && own.data() != pieces.received[rank()].data())
       std::memcpy(pieces.received[rank()].data(), own.data(), own.size());
@@ -161,9 +179,7 @@ class GlooGroup : public Group {
     if (posted.empty()) return true;
     if (!ready()) return false;
     for (const Transfer& transfer : posted) {
-      CallShape piece = shape;
-      piece.count = transfer.bytes;
-      const uint64_t slot = SlotOf(number, piece);
+      const uint64_t slot = slot_of(transfer.bytes);
       if (!(transfer.sends ? transfers.Send(transfer.lane, slot, 0, transfer.bytes)
                            : transfers.Receive(transfer.lane, slot, 0, transfer.bytes)))
         return false;

@@ -48,6 +48,7 @@ class ShmGroup : public Group {
       : rank_(rank),
         size_(size),
         connect_timeout_(options.connect_timeout),
+        names_(options.names),
         queue_(options.group, [this] { Interrupt(); }) {}
 
   // The first operation: finds the peers. Its deadline and Abort work as for any other operation.
@@ -59,7 +60,7 @@ class ShmGroup : public Group {
           auto membership = MeetInMemory(
               store, rank_, size_, [this] { return Stopped(); }, &missing);
           if (membership.ok()) return Become(*std::move(membership));
-          return Stopped() ? queue_.StopError("connect", missing) : membership.status();
+          return Stopped() ? queue_.StopError("connect", Named(missing)) : membership.status();
         },
         connect_timeout_);
   }
@@ -69,7 +70,8 @@ class ShmGroup : public Group {
 
   // An operation cannot run before the group is connected, and ends before it is not any more.
   std::unique_ptr<Work> Start(Collective call) override {
-    const std::string name = absl::StrCat(NameOf(call), " ", ++operations_);
+    ++operations_;
+    const std::string name = absl::StrCat(NameOf(call), " ", call.number.value_or(operations_));
     const auto timeout = call.timeout;
     const auto run = [this, name, call = std::move(call)]() -> absl::Status {
       connected_->rank.SetLate(
@@ -79,6 +81,13 @@ class ShmGroup : public Group {
       return absl::InvalidArgumentError(absl::StrCat(name, ": ", status.message()));
     };
     return queue_.Push(name, run, timeout);
+  }
+
+  // Only after Connect has ended.
+  std::vector<uint8_t*> Heaps() const {
+    std::vector<uint8_t*> heaps;
+    for (int r = 0; r < size_; ++r) heaps.push_back(connected_->segment.heap(r));
+    return heaps;
   }
 
   // Only after Connect has ended. Never gives memory back before the group ends.
@@ -97,7 +106,7 @@ class ShmGroup : public Group {
         here = connected_->watch.PeersHere();
         return here.empty() || Stopped();
       });
-      return here.empty() ? absl::OkStatus() : queue_.StopError("leave", here);
+      return here.empty() ? absl::OkStatus() : queue_.StopError("leave", Named(here));
     });
   }
 
@@ -117,14 +126,20 @@ class ShmGroup : public Group {
   // A dead peer takes precedence: its death is why the others are late.
   absl::Status Failure(const std::string& name, const std::vector<int>& behind) const {
     if (std::vector<int> dead = connected_->watch.DeadPeers(); !dead.empty())
-      return WentAway(name, dead);
+      return WentAway(name, Named(std::move(dead)));
     const StopReason stop = queue_.stop_reason();
-    if (stop.kind == StopReason::Kind::kDeadline) return queue_.StopError(name, behind);
+    if (stop.kind == StopReason::Kind::kDeadline) return queue_.StopError(name, Named(behind));
     if (stop.kind == StopReason::Kind::kAbort) return queue_.StopError(name, {});
     std::vector<int> left;
     for (const int r : behind)
       if (connected_->ticks.HasLeft(r)) left.push_back(r);
-    return WentAway(name, left);
+    return WentAway(name, Named(std::move(left)));
+  }
+
+  std::vector<int> Named(std::vector<int> ranks) const {
+    if (names_.empty()) return ranks;
+    for (int& rank : ranks) rank = names_[rank];
+    return ranks;
   }
 
   // The queue may wake a group between its operations, and for no reason.
@@ -137,7 +152,8 @@ class ShmGroup : public Group {
   const int rank_;
   const int size_;
   const absl::Duration connect_timeout_;
-  int64_t operations_ = 0;
+  const std::vector<int> names_;
+  uint64_t operations_ = 0;
   size_t heap_used_ = 0;
   std::unique_ptr<Connected> connected_;  // set by the queue's thread, once
   Mutex mu_;
@@ -147,8 +163,8 @@ class ShmGroup : public Group {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Group>> ConnectShm(Store& store, int rank, int size,
-                                                  const ShmOptions& options, std::stop_token stop) {
+absl::StatusOr<SharedRanks> ConnectShared(Store& store, int rank, int size,
+                                          const ShmOptions& options, std::stop_token stop) {
   if (rank < 0 || rank >= size)
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of a world of ", size));
   if (size > kSharingRanksMax)
@@ -157,7 +173,15 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectShm(Store& store, int rank, int si
   auto group = std::make_unique<ShmGroup>(rank, size, options);
   const std::unique_ptr<Work> connect = group->Connect(store);
   DP_RETURN_IF_ERROR(AwaitConnected(*group, *connect, std::move(stop)));
-  return group;
+  std::vector<uint8_t*> heaps = group->Heaps();
+  return SharedRanks{std::move(group), std::move(heaps)};
+}
+
+absl::StatusOr<std::unique_ptr<Group>> ConnectShm(Store& store, int rank, int size,
+                                                  const ShmOptions& options, std::stop_token stop) {
+  DP_ASSIGN_OR_RETURN(SharedRanks ranks,
+                      ConnectShared(store, rank, size, options, std::move(stop)));
+  return std::move(ranks.group);
 }
 
 }  // namespace dp::engine

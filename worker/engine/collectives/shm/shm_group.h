@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <stop_token>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -18,6 +20,8 @@ struct ShmOptions {
   GroupOptions group;
   // How long the ranks may take to find each other.
   absl::Duration connect_timeout = absl::Minutes(5);
+  // The name of each rank in errors. Empty: its number in the group.
+  std::vector<int> names = {};
 };
 
 // Joins `size` ranks in processes or threads of one host through shared memory
@@ -32,5 +36,15 @@ struct ShmOptions {
 absl::StatusOr<std::unique_ptr<Group>> ConnectShm(Store& store, int rank, int size,
                                                   const ShmOptions& options,
                                                   std::stop_token stop = {});
+
+// The same, where the caller reads the memory of the peers too.
+struct SharedRanks {
+  std::unique_ptr<Group> group;
+  // Where the memory that each rank allocates from the group begins, by rank. A rank that allocates
+  // first gets the beginning. Ends with the group.
+  std::vector<uint8_t*> heaps;
+};
+absl::StatusOr<SharedRanks> ConnectShared(Store& store, int rank, int size,
+                                          const ShmOptions& options, std::stop_token stop = {});
 
 }  // namespace dp::engine
