@@ -88,7 +88,7 @@ TEST(JobCheckTest, AValueOutOfRangeIsNamedWithWhatIsAllowed) {
   EXPECT_THAT(ErrorSetting("train.bucketCapMb=0"), HasSubstr("is 0; expected more than 0"));
   EXPECT_THAT(ErrorSetting("train.data.std=0"), HasSubstr("is 0; expected more than 0"));
   EXPECT_THAT(ErrorSetting("train.backend=mpi"),
-              HasSubstr("train.backend is \"mpi\"; expected auto, gloo, shm"));
+              HasSubstr("train.backend is \"mpi\"; expected auto, gloo, hierarchical, shm"));
   EXPECT_THAT(ErrorSetting("train.precision=fp8"),
               HasSubstr("train.precision is \"fp8\"; expected float32, tf32, bf16"));
 }
@@ -114,7 +114,7 @@ TEST(JobCheckTest, WhereToTrainIsCheckedWithWhatItNeeds) {
   };
   EXPECT_THAT(error({"train.device=cuda", "slots=cpu"}),
               HasSubstr("slots is \"cpu\", and train.device cuda needs GPUs"));
-  for (const std::string backend : {"gloo", "shm"})
+  for (const std::string backend : {"gloo", "shm", "hierarchical"})
     EXPECT_THAT(
         error({"train.device=cuda", "train.backend=" + backend}),
         HasSubstr("train.backend is \"" + backend + "\", which does not reach GPUs' memory"));

@@ -39,7 +39,7 @@ bool ComputesOnGpusOnly(const v1::TrainSpec& train) {
 }
 
 bool BindsCpusOnly(const v1::TrainSpec& train) {
-  return train.backend() == "gloo" || train.backend() == "shm";
+  return train.backend() == "gloo" || train.backend() == "shm" || train.backend() == "hierarchical";
 }
 
 }  // namespace dp

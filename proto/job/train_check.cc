@@ -55,7 +55,7 @@ class TrainCheck : private FieldCheck {
       Fail("train.backend",
            "train.backend is \"nccl\"; leave it out, as NCCL is taken where ranks compute on GPUs: "
            "say train.device: cuda to have them do so");
-    OneOf("train.backend", train.backend(), {"auto", "gloo", "shm"});
+    OneOf("train.backend", train.backend(), {"auto", "gloo", "hierarchical", "shm"});
     if (!train.precision().empty())
       OneOf("train.precision", train.precision(), {"float32", "tf32", "bf16"});
     CheckDevice(train);

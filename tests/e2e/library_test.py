@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
+from kit import hosts as test_hosts
 from kit import pytorch
 from kit.cluster import BIN, Cluster
 from kit.rank_lines import lines_of
@@ -73,6 +74,22 @@ def install(root):
     if done.returncode != 0:
         raise AssertionError(done.stdout + done.stderr)
     shutil.move(first, root)
+
+
+# Sums so much that both levels take part, and prints the backend with the sum.
+SUM_OF_RANKS = """#include <dp/distributed.h>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+int main(int, char** argv) {
+  const int rank = std::atoi(argv[3]);
+  dp::init_process_group({.init_method = argv[1], .world_size = std::atoi(argv[2]), .rank = rank});
+  std::vector<float> data(1000000, float(1 << rank));
+  dp::all_reduce(data);
+  std::printf("%s %.0f\\n", dp::get_backend().c_str(), data.back());
+  dp::destroy_process_group();
+}
+"""
 
 
 class LibraryTest(unittest.TestCase):
@@ -179,6 +196,21 @@ class LibraryTest(unittest.TestCase):
         self.assertEqual(len({found[2] for found in trained}), 1)
         self.assertLess(float(trained[0][2]), 0.01)
         self.assertAlmostEqual(float(trained[0][3]), 0.841, delta=0.1)
+
+    @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
+    def test_ranks_on_several_hosts_share_memory_within_each(self):
+        source = self.dir / "sum-source"
+        source.mkdir()
+        (source / "sum.cc").write_text(SUM_OF_RANKS)
+        (source / "CMakeLists.txt").write_text((EXAMPLE / "CMakeLists.txt").read_text().replace("train", "sum"))
+        program = self.built(source, "sum") / "sum"
+        with test_hosts.Hosts(2) as hosts:
+            for placed, backend in (((0, 0, 1, 1), "hierarchical"), ((0, 1, 0), "hierarchical"), ((0, 1), "gloo")):
+                url = f"file://{self.dir}/meeting-{len(placed)}"
+                said = self.ranks([[*hosts.prefix(host), program, url, len(placed), rank]
+                                   for rank, host in enumerate(placed)],
+                                  lambda rank: {"GLOO_SOCKET_IFNAME": "eth0"})
+                self.assertEqual(said, [f"{backend} {2 ** len(placed) - 1}"] * len(placed))
 
     def test_the_page_shows_the_example(self):
         page = (TOP / "docs/library.md").read_text()

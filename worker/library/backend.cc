@@ -6,29 +6,50 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "worker/engine/collectives/gloo/gloo_group.h"
+#include "worker/engine/collectives/hierarchical/hierarchical_group.h"
 #include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/collectives/shm/shm_group.h"
 
 namespace dp::library {
 namespace {
 
+// With what to do about an address that is wrong.
+absl::Status WithAddressRemedy(const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status)) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(status.message()),
+                   "; set GLOO_SOCKET_IFNAME to the interface, or DP_ADDRESS to the address, at "
+                   "which peers reach this host"));
+}
+
+std::string AddressOf(const GroupPlace& place, const Variables& variables) {
+  return variables("DP_ADDRESS").value_or(place.own_address);
+}
+std::string InterfaceOf(const Variables& variables) {
+  return variables("GLOO_SOCKET_IFNAME").value_or("");
+}
+
 absl::StatusOr<OpenedGroup> OpenGloo(Store& store, const GroupPlace& place,
                                      const Variables& variables) {
-  const engine::GlooOptions options{
-      .group = {.timeout = place.timeout},
-      .connect_timeout = place.timeout,
-      .address = variables("DP_ADDRESS").value_or(place.own_address),
-      .interface = variables("GLOO_SOCKET_IFNAME").value_or(""),
-  };
-  auto group = engine::ConnectGloo(store, place.rank, place.size, options);
-  if (absl::IsInvalidArgument(group.status())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(std::string(group.status().message()),
-                     "; set GLOO_SOCKET_IFNAME to the interface, or DP_ADDRESS to the address, at "
-                     "which peers reach this host"));
-  }
-  if (!group.ok()) return group.status();
+  auto group = engine::ConnectGloo(store, place.rank, place.size,
+                                   {.group = {.timeout = place.timeout},
+                                    .connect_timeout = place.timeout,
+                                    .address = AddressOf(place, variables),
+                                    .interface = InterfaceOf(variables)});
+  DP_RETURN_IF_ERROR(WithAddressRemedy(group.status()));
   return OpenedGroup{*std::move(group), "gloo"};
+}
+
+absl::StatusOr<OpenedGroup> OpenHierarchical(Store& store, const GroupPlace& place,
+                                             const Variables& variables) {
+  auto hosts = engine::ConnectHierarchical(store, place.rank, place.size,
+                                           {.group = {.timeout = place.timeout},
+                                            .connect_timeout = place.timeout,
+                                            .address = AddressOf(place, variables),
+                                            .interface = InterfaceOf(variables),
+                                            .host = ""});
+  DP_RETURN_IF_ERROR(WithAddressRemedy(hosts.status()));
+  return OpenedGroup{std::move(hosts->group), hosts->backend};
 }
 
 }  // namespace
@@ -36,14 +57,15 @@ absl::StatusOr<OpenedGroup> OpenGloo(Store& store, const GroupPlace& place,
 absl::StatusOr<std::string> BackendNamed(absl::string_view name) {
   std::string lower = absl::AsciiStrToLower(name);
   if (lower == "auto" || lower == "shm") return lower;
-  if (lower == "gloo" && DP_HAS_GLOO) return lower;
-  if (lower == "gloo" || lower == "nccl" || lower == "mpi") {
+  const bool needs_gloo = lower == "gloo" || lower == "hierarchical";
+  if (needs_gloo && DP_HAS_GLOO) return lower;
+  if (needs_gloo || lower == "nccl" || lower == "mpi") {
     return absl::UnimplementedError(
         absl::StrCat("backend ", lower, " is not part of this build of libdp_distributed; use auto",
-                     DP_HAS_GLOO ? ", shm or gloo" : " or shm"));
+                     DP_HAS_GLOO ? ", shm, hierarchical or gloo" : " or shm"));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("backend '", name, "' is unknown; use auto, shm, gloo, nccl or mpi"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "backend '", name, "' is unknown; use auto, shm, hierarchical, gloo, nccl or mpi"));
 }
 
 absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
@@ -54,12 +76,15 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
                        backend == "auto" ? "shm" : backend};
   }
   if (backend == "gloo") return OpenGloo(store, place, variables);
+  if (backend == "auto") return OpenHierarchical(store, place, variables);
+  if (backend == "hierarchical") {
+    DP_ASSIGN_OR_RETURN(OpenedGroup opened, OpenHierarchical(store, place, variables));
+    return OpenedGroup{std::move(opened.group), backend};
+  }
   auto group = engine::ConnectShm(store, place.rank, place.size,
                                   {.group = options, .connect_timeout = place.timeout});
   if (group.ok()) return OpenedGroup{*std::move(group), "shm"};
   if (!absl::IsFailedPrecondition(group.status())) return group.status();
-  // Every rank gets this verdict, so all of them go on with Gloo.
-  if (backend == "auto") return OpenGloo(store, place, variables);
   return absl::FailedPreconditionError(absl::StrCat(
       "backend shm: ", std::string(group.status().message()), "; use backend auto or gloo"));
 }

@@ -26,11 +26,12 @@ struct GroupPlace {
 
 struct OpenedGroup {
   std::unique_ptr<engine::Group> group;
-  std::string backend;  // "shm" or "gloo"
+  std::string backend;  // "shm", "hierarchical" or "gloo"
 };
 
 // Connects the ranks of `store` by `backend`, a result of BackendNamed. "auto" is shared memory
-// where all ranks are on one host, else Gloo; all ranks come to the same verdict.
+// where all ranks are on one host. It is Gloo where each rank has a host of its own, and the
+// hierarchical backend in between. All ranks come to the same verdict.
 // GLOO_SOCKET_IFNAME and DP_ADDRESS override the address.
 // Errors: those of ConnectShm and ConnectGloo; FailedPrecondition says which backend to take.
 absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,

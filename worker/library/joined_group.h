@@ -34,7 +34,7 @@ class JoinedGroup {
   JoinedGroup(std::shared_ptr<OpenStore> store, Options options);
 
   const Options& options() const { return options_; }
-  // "shm" or "gloo".
+  // "shm", "hierarchical" or "gloo".
   const std::string& backend() const { return backend_; }
   size_t size() const { return static_cast<size_t>(options_.size); }
   bool left() const { return group() == nullptr; }

@@ -273,7 +273,7 @@ TEST(ProcessGroupErrorTest, ABackendThatIsNotThereIsNamed) {
     EXPECT_THAT(fault(backend).what(), HasSubstr("is not part of this build"));
   }
   EXPECT_EQ(fault("ucc").kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(fault("ucc").what(), HasSubstr("use auto, shm, gloo, nccl or mpi"));
+  EXPECT_THAT(fault("ucc").what(), HasSubstr("use auto, shm, hierarchical, gloo, nccl or mpi"));
   EXPECT_FALSE(is_nccl_available());
   EXPECT_FALSE(is_mpi_available());
   EXPECT_TRUE(is_available());

@@ -7,6 +7,7 @@
 #include "base/program/log.h"
 #include "base/status.h"
 #include "worker/engine/collectives/gloo/gloo_group.h"
+#include "worker/engine/collectives/hierarchical/hierarchical_group.h"
 #include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/collectives/nccl/nccl_group.h"
 #include "worker/engine/collectives/shm/shm_group.h"
@@ -18,33 +19,49 @@ namespace {
 constexpr size_t kStepsWaitingMax = 8;
 
 absl::Status CheckBackend(const std::string& name, bool on_gpu) {
-  const bool for_cpus = name == "gloo" || name == "shm";
+  const bool for_cpus = name == "gloo" || name == "shm" || name == "hierarchical";
   if (name == "auto" || (on_gpu ? name == "nccl" : for_cpus)) return absl::OkStatus();
   if (name == "nccl") {
     return absl::UnimplementedError(
-        "train.backend: nccl binds GPUs, and this trainer computes on CPUs; use auto, gloo or shm");
+        "train.backend: nccl binds GPUs, and this trainer computes on CPUs; use auto, gloo, "
+        "hierarchical or shm");
   }
   if (for_cpus) {
     return absl::UnimplementedError(absl::StrCat(
         "train.backend: ", name, " binds CPUs, and this trainer computes on a GPU; use auto"));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("train.backend: '", name, "' is unknown; use auto, gloo or shm"));
+      absl::StrCat("train.backend: '", name, "' is unknown; use auto, gloo, hierarchical or shm"));
 }
 
-// Both backends compute the same bits.
+// A worker stands for a host, as it does where ranks are placed.
+absl::StatusOr<OpenedGroup> OpenOnHosts(const BackendChoice& choice, Store& store,
+                                        const Environment& environment, const Timeouts& timeouts) {
+  DP_ASSIGN_OR_RETURN(
+      engine::ConnectedHosts hosts,
+      engine::ConnectHierarchical(store, environment.rank, environment.world_size,
+                                  {.group = {.timeout = timeouts.collective},
+                                   .connect_timeout = timeouts.store,
+                                   .address = environment.address,
+                                   .interface = environment.gloo_interface,
+                                   .host = choice.on_one_worker ? "" : environment.worker}));
+  if (!hosts.why_not.empty())
+    Log(Severity::kWarning, "no_shared_memory",
+        {{"rank", environment.rank}, {"reason", hosts.why_not}});
+  return OpenedGroup{{}, std::move(hosts.group), hosts.backend};
+}
+
+// All backends compute the same bits.
 absl::StatusOr<OpenedGroup> OpenOnCpu(const BackendChoice& choice, Store& store,
                                       const Environment& environment, const Timeouts& timeouts) {
+  if (choice.name == "auto" || choice.name == "hierarchical")
+    return OpenOnHosts(choice, store, environment, timeouts);
   const engine::GroupOptions options{.timeout = timeouts.collective};
-  const bool any = choice.name == "auto";
-  if (choice.name == "shm" || (any && choice.on_one_worker)) {
-    auto group = engine::ConnectShm(store, environment.rank, environment.world_size,
-                                    {.group = options, .connect_timeout = timeouts.store});
-    if (group.ok()) return OpenedGroup{{}, *std::move(group), "shm"};
-    // All ranks come to this verdict for the same reason, so all of them take Gloo.
-    if (!any || !absl::IsFailedPrecondition(group.status())) return group.status();
-    Log(Severity::kWarning, "no_shared_memory",
-        {{"rank", environment.rank}, {"reason", std::string(group.status().message())}});
+  if (choice.name == "shm") {
+    DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Group> group,
+                        engine::ConnectShm(store, environment.rank, environment.world_size,
+                                           {.group = options, .connect_timeout = timeouts.store}));
+    return OpenedGroup{{}, std::move(group), "shm"};
   }
   DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Group> group,
                       engine::ConnectGloo(store, environment.rank, environment.world_size,

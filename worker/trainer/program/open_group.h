@@ -18,20 +18,20 @@ namespace dp::trainer {
 // How the ranks of a world on CPUs are to be connected.
 struct BackendChoice {
   std::string name;            // "auto", or train.backend
-  bool on_one_worker = false;  // all ranks are on one
+  bool on_one_worker = false;  // all ranks are on one, which then is one host
 };
 
 struct OpenedGroup {
   std::unique_ptr<engine::NcclApi> nccl;  // outlives `group`, which uses it
   std::unique_ptr<engine::Group> group;
-  // The backend in use: "shm", "gloo", "nccl", or "local" for a world of one rank.
+  // The backend in use: "shm", "hierarchical", "gloo", "nccl", or "local" for a world of one rank.
   std::string backend;
 };
 
-// Connects the ranks of this generation: by NCCL if the rank computes on a GPU. On CPUs by shared
-// memory if the ranks are on one worker, else by Gloo. "auto" takes Gloo as well if the ranks find
-// that they cannot share memory. Ranks find each other through `store`. Blocks until all ranks are
-// connected; a rank that loads much data is late.
+// Connects the ranks of this generation: by NCCL if the rank computes on a GPU. On CPUs, "auto"
+// shares memory among the ranks of each worker, as far as they find that they can, and connects the
+// others over Gloo. Ranks find each other through `store`. Blocks until all ranks are connected; a
+// rank that loads much data is late.
 //
 // On a GPU, `model` is made first, since timing algorithms may take longer than a collective's
 // timeout. On CPUs it is null: the group's memory is the fastest for gradients.

@@ -3,6 +3,7 @@
 #include <thread>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -105,6 +106,7 @@ TEST_F(OpenGroupTest, ABackendThatDoesNotReachTheDeviceIsRefused) {
   EXPECT_THAT(std::string(Open("shm", true).status().message()), HasSubstr("computes on a GPU"));
   EXPECT_TRUE(Open("gloo", false).ok());
   EXPECT_TRUE(Open("shm", false).ok());
+  EXPECT_TRUE(Open("hierarchical", false).ok());
   EXPECT_TRUE(absl::IsInvalidArgument(Open("mpi", true).status()));
 }
 
@@ -118,7 +120,7 @@ class StoreOfTwins : public HashStore {
     std::vector<StoreOperation> changed(operations.begin(), operations.end());
     for (StoreOperation& operation : changed) {
       auto* const set = std::get_if<StoreSet>(&operation);
-      if (rank_1_moves_ && set != nullptr && set->key == "shm/1/arrived") {
+      if (rank_1_moves_ && set != nullptr && absl::EndsWith(set->key, "shm/1/arrived")) {
         set->value = absl::StrCat("elsewhere-", set->value);
       }
     }
@@ -129,16 +131,18 @@ class StoreOfTwins : public HashStore {
   const bool rank_1_moves_;
 };
 
-// Two ranks on CPUs that are threads of this process.
+// Ranks on CPUs that are threads of this process. The last one is on another worker, unless all are
+// on one.
 class OpenGroupOnCpuTest : public testing::Test {
  protected:
   std::vector<absl::StatusOr<OpenedGroup>> Open(const BackendChoice& choice) {
     StoreOfTwins store(rank_1_moves_);
-    std::vector<absl::StatusOr<OpenedGroup>> opened(2);
+    std::vector<absl::StatusOr<OpenedGroup>> opened(static_cast<size_t>(world_size_));
     std::vector<std::jthread> ranks;
-    for (const int rank : {0, 1}) {
+    for (int rank = 0; rank < world_size_; ++rank) {
       ranks.emplace_back([&, rank] {
-        const Environment environment{.rank = rank, .world_size = 2, .address = "127.0.0.1"};
+        Environment environment{.rank = rank, .world_size = world_size_, .address = "127.0.0.1"};
+        environment.worker = choice.on_one_worker || rank < world_size_ - 1 ? "w1" : "w2";
         opened[rank] = OpenGroup(choice, store, environment, timeouts_, &model_);
       });
     }
@@ -154,6 +158,7 @@ class OpenGroupOnCpuTest : public testing::Test {
     return backends;
   }
 
+  int world_size_ = 2;
   bool rank_1_moves_ = false;
   const Timeouts timeouts_ = TimeoutsFor(absl::Minutes(2), {});
   const RankModel model_ = *MakeRankModel(APlan(), StripedImages(/*size=*/8), /*batch_size=*/2);
@@ -165,6 +170,14 @@ TEST_F(OpenGroupOnCpuTest, RanksOfOneHostShareMemory) {
 
 TEST_F(OpenGroupOnCpuTest, RanksOfSeveralHostsTakeGloo) {
   EXPECT_EQ(BackendsOf({"auto", /*on_one_worker=*/false}), "gloo gloo ");
+}
+
+TEST_F(OpenGroupOnCpuTest, RanksOfSeveralHostsWithSeveralRanksTakeBothLevels) {
+  world_size_ = 3;
+  EXPECT_EQ(BackendsOf({"auto", /*on_one_worker=*/false}),
+            "hierarchical hierarchical hierarchical ");
+  EXPECT_EQ(BackendsOf({"gloo", /*on_one_worker=*/false}), "gloo gloo gloo ");
+  EXPECT_EQ(BackendsOf({"Hierarchical", /*on_one_worker=*/true}), "shm shm shm ");
 }
 
 TEST_F(OpenGroupOnCpuTest, ABackendThatIsNamedIsTakenWhereverTheRanksAre) {

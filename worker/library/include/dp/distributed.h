@@ -27,7 +27,8 @@ enum class ReduceOp { kSum, kAvg, kMin, kMax, kProduct };
 
 // How a process becomes a rank; the fields are those of torch.distributed.init_process_group.
 struct InitOptions {
-  // "auto", "shm" or "gloo", in any case. "auto" is shm where all ranks are on one host, else gloo.
+  // "auto", "shm", "hierarchical" or "gloo", in any case. "auto" is shm where all ranks are on one
+  // host, gloo where each rank has a host of its own, and hierarchical in between.
   std::string backend = "auto";
   // env://, tcp://HOST:PORT or file:///PATH. Empty, and no store: env://.
   std::string init_method = {};
@@ -56,7 +57,7 @@ class ProcessGroup {
   explicit operator bool() const { return joined_ != nullptr; }
   int rank() const;
   int size() const;
-  // "shm" or "gloo".
+  // "shm", "hierarchical" or "gloo".
   std::string backend() const;
   std::string name() const;
   // Ends every operation, in flight or later, with kAborted and `why`. Peers learn of it when this
