@@ -58,7 +58,8 @@ MAY_INCLUDE = {
     "worker/engine/collectives/hierarchical": [*rooms("worker/engine/collectives", "gloo shm"), "worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/nccl": ["store/wire", *COLLECTIVES],
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
-    "worker/library": [*rooms("worker/engine/collectives", "local gloo shm hierarchical"), *rooms("worker/engine", "collectives ddp"), "store/wire", "store", "base"],
+    # libdp_distributed links no more of data than the sampler.
+    "worker/library": [*rooms("worker/engine/collectives", "local gloo shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
     "worker/engine/nn": ["base"],
     "worker/engine/data": ["worker/engine/device", "worker/engine/nn", "base"],
     "worker/engine/ddp": ["worker/engine/collectives", "worker/engine/nn", "base"],

@@ -31,7 +31,7 @@ std::vector<int64_t> RandomPermutation(int64_t n, uint64_t seed) {
 }
 
 std::vector<int64_t> DistributedSampler::Indices(uint64_t epoch) const {
-  DP_CHECK(n > 0 && replicas > 0 && rank >= 0 && rank < replicas);
+  DP_CHECK(n >= 0 && replicas > 0 && rank >= 0 && rank < replicas);
   std::vector<int64_t> order = Order(n, shuffle, seed + epoch);
   const int64_t share = drop_last ? n / replicas : DivideUp(n, replicas);
   const int64_t total = share * replicas;

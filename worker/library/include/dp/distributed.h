@@ -11,6 +11,7 @@
 
 #include "dp/elements.h"
 #include "dp/errors.h"
+#include "dp/namespace.h"
 #include "dp/store.h"
 
 // torch.distributed for C++: docs/library.md. The functions carry its names.
@@ -181,10 +182,3 @@ void monitored_barrier(const ProcessGroup& group = default_group(),
                        std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
 }  // namespace dp::distributed
-
-// Users write dp::all_reduce. dp's own sources have other names there.
-#ifndef DP_IN_TREE
-namespace dp {
-using namespace distributed;  // NOLINT
-}
-#endif
