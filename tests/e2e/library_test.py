@@ -20,6 +20,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = BIN.parent
 EXAMPLE = TOP / "examples/library/train"
 NETWORK = TOP / "examples/library/network"
+SPAWNED = TOP / "examples/library/spawned"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wshadow -Werror"
 TRAINED = "rank {} of {}: y = 2.000 x + 1.000"
 # Names of dp's engine, and of libraries, would meet others in the program.
@@ -61,6 +62,17 @@ print(store.port, flush=True)
 sys.stdin.read()
 """
 
+# The error of a rank crosses from its process to the caller's handler.
+FAILING = """#include <dp/spawn.h>
+#include <stdexcept>
+#include <cstdio>
+int main() try {
+  dp::spawn([](int rank) { if (rank == 1) throw std::runtime_error("no such dataset"); }, 2);
+} catch (const dp::SpawnError& error) {
+  std::printf("rank %d: %s\\n", error.rank(), error.what());
+}
+"""
+
 
 def run(*command, cwd=None, env=None):
     return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=TIMEOUT_S, cwd=cwd,
@@ -99,6 +111,7 @@ class LibraryTest(unittest.TestCase):
         cls.root = cls.dir / "root"
         install(cls.root)
         cls.train = cls.built(EXAMPLE, "train") / "train"
+        cls.spawned = cls.built(SPAWNED, "spawned") / "spawned"
 
     @classmethod
     def configured(cls, source, name):
@@ -211,6 +224,20 @@ class LibraryTest(unittest.TestCase):
                                    for rank, host in enumerate(placed)],
                                   lambda rank: {"GLOO_SOCKET_IFNAME": "eth0"})
                 self.assertEqual(said, [f"{backend} {2 ** len(placed) - 1}"] * len(placed))
+
+    def test_a_program_spawns_its_ranks_and_deals_samples_to_them(self):
+        for size in (1, 2, 3):
+            done = run(self.spawned, size)
+            self.assertEqual(done.stderr, "")
+            self.assertEqual(sorted(done.stdout.splitlines()), [TRAINED.format(rank, size) for rank in range(size)])
+
+    def test_a_program_catches_the_failure_of_a_rank_that_it_spawned(self):
+        source = self.dir / "failing-source"
+        source.mkdir()
+        (source / "failing.cc").write_text(FAILING)
+        (source / "CMakeLists.txt").write_text((SPAWNED / "CMakeLists.txt").read_text().replace("spawned", "failing"))
+        done = run(self.built(source, "failing") / "failing")
+        self.assertRegex(done.stdout, r"^rank 1: spawn: rank 1 \(process \d+\) threw an exception: no such dataset\n$", done.stderr)
 
     def test_the_page_shows_the_example(self):
         page = (TOP / "docs/library.md").read_text()
