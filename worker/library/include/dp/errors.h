@@ -19,7 +19,7 @@ enum class ErrorKind {
   kUnreachable,      // the store's server, the file system or the network
   kLimit,            // the store or the queue of operations is full
   kInternal,         // a bug of dp
-  kProgramFailed,    // the program's own part failed: a rank that spawn started
+  kProgramFailed,    // the program's own part failed: a rank that spawn started, or a replica
 };
 
 // Every error of this library. The message names the thing, the value found, and a remedy.
