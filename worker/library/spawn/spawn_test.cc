@@ -225,8 +225,10 @@ TEST(SpawnTest, AContextThatGoesEndsItsRanks) {
 
 TEST(SpawnTest, RanksEndWhenTheirParentIsKilled) {
   engine::Process parent([](const engine::Process::Line& line) {
-    Gate never;
-    const SpawnContext context = spawn([&](int) { never.Pass(); }, 2, {.join = false});
+    const auto for_ever = [](int) {
+      for (;;) pause();
+    };
+    const SpawnContext context = spawn(for_ever, 2, {.join = false});
     for (const int pid : context.pids()) line.Say(std::to_string(pid));
     line.AwaitCommand();
   });
@@ -240,6 +242,7 @@ TEST(SpawnTest, RanksEndWhenTheirParentIsKilled) {
   for (const FileDescriptor& rank : ranks) {
     pollfd ended{rank.get(), POLLIN, 0};
     EXPECT_EQ(poll(&ended, 1, 60000), 1) << "the rank outlives its parent";
+    syscall(SYS_pidfd_send_signal, rank.get(), SIGKILL, nullptr, 0);
   }
 }
 
