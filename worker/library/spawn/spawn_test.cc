@@ -178,6 +178,18 @@ TEST(SpawnTest, ARankThatBlamesItsPeerIsNotTheCause) {
   EXPECT_THAT(error.what(), HasSubstr("the cause"));
 }
 
+TEST(SpawnTest, AFailureIsAwaitedThatExplainsAnEarlierOne) {
+  const Board board;
+  const auto rank = [&](int number) {
+    board[number] = getpid();
+    while (board[1] == 0) sched_yield();
+    if (number == 1) throw DistError(ErrorKind::kPeerGone, "rank 0 went away");
+    while (kill(board[1], 0) == 0) sched_yield();  // until the parent knows of rank 1's end
+    throw std::runtime_error("the cause");
+  };
+  EXPECT_THAT(FailureOf([&] { spawn(rank, 2); }).what(), HasSubstr("the cause"));
+}
+
 TEST(SpawnTest, AnErrorThatBlamesPeersIsThrownIfNothingExplainsIt) {
   Gate never;
   const SpawnError error = FailureOf([&] {
