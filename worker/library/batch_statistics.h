@@ -24,7 +24,7 @@ void ForEachChannel(size_t samples, size_t channels, size_t size,
                     const std::function<void(size_t channel, size_t begin, size_t end)>& each);
 
 BatchStatistics SumUp(std::span<const float> values, size_t samples, size_t channels);
-// Of several batches together, each packed, in the order given. The formula is that of Chan, Golub
+// Several batches as one, each packed, in the order given. The formula is that of Chan, Golub
 // and LeVeque (1979), which does not cancel where means are large.
 BatchStatistics Combine(std::span<const double> packed, size_t channels);
 

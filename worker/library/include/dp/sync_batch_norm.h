@@ -11,11 +11,11 @@
 
 namespace dp::distributed {
 
-// Batch normalization whose mean and variance are those of the samples of all ranks, as PyTorch's
-// SyncBatchNorm: y = (x - mean) / sqrt(variance + eps) * weight + bias, for each channel. Arrays
-// are [samples x channels x positions], with positions of 1 for what a linear layer gives. Ranks
-// may have different numbers of samples, also none. In training, forward and backward are
-// collectives of the group: every rank calls them in the same order. Not thread-safe.
+// Batch normalization by the mean and variance of the samples of all ranks, as PyTorch's
+// SyncBatchNorm. For each channel, y = (x - mean) / sqrt(variance + eps) * weight + bias. Arrays
+// are [samples x channels x positions]; positions is 1 for what a linear layer gives. Ranks may
+// have different numbers of samples, also none. In training, forward and backward are collectives
+// of the group: every rank calls them in the same order. Not thread-safe.
 class SyncBatchNorm {
  public:
   struct Options {
@@ -50,7 +50,7 @@ class SyncBatchNorm {
 
   const Options options_;
   ProcessGroup group_;
-  // Of the last forward, by channel.
+  // The last forward's, by channel.
   std::vector<double> mean_, inverse_deviation_;
   double count_ = 0;  // values of a channel, on all ranks
 };
