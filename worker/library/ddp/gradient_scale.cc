@@ -60,6 +60,15 @@ void Scale(const distributed::MutableElements& elements, double factor) {
   });
 }
 
+double ClippingFactor(double norm, double max_norm) {
+  // PyTorch's: keeps the quotient finite where all gradients are zero.
+  constexpr double kSmallest = 1e-6;
+  if (max_norm > 0) return max_norm / (norm + kSmallest);
+  throw distributed::DistError(
+      distributed::ErrorKind::kInvalidArgument,
+      absl::StrCat("clip_grad_norm: max_norm is ", max_norm, "; give more than 0"));
+}
+
 uint64_t ChecksumOf(absl::Span<const uint8_t> bytes) {
   constexpr uint64_t kBasis = 0xcbf29ce484222325, kPrime = 0x100000001b3;
   DP_CHECK(bytes.size() % sizeof(uint64_t) == 0);
@@ -77,12 +86,6 @@ uint64_t ChecksumOf(absl::Span<const uint8_t> bytes) {
 namespace dp::distributed {
 
 double clip_grad_norm(std::span<const MutableElements> gradients, double max_norm) {
-  // PyTorch's: keeps the quotient finite where all gradients are zero.
-  constexpr double kSmallest = 1e-6;
-  if (!(max_norm > 0)) {
-    throw DistError(ErrorKind::kInvalidArgument,
-                    absl::StrCat("clip_grad_norm: max_norm is ", max_norm, "; give more than 0"));
-  }
   double squares = 0;
   for (const MutableElements& gradient : gradients) {
     const engine::DataType type = library::TypeInEngine(gradient.type);
@@ -93,7 +96,7 @@ double clip_grad_norm(std::span<const MutableElements> gradients, double max_nor
     }
     squares += library::SumOfSquares(gradient);
   }
-  const double norm = std::sqrt(squares), factor = max_norm / (norm + kSmallest);
+  const double norm = std::sqrt(squares), factor = library::ClippingFactor(norm, max_norm);
   if (factor < 1) {
     for (const MutableElements& gradient : gradients) library::Scale(gradient, factor);
   }

@@ -9,6 +9,9 @@ namespace dp::library {
 
 // Over elements of floats, in the order in which they lie.
 double SumOfSquares(const distributed::Elements& elements);
+// The factor by which gradients of that norm are scaled; 1 and more: not at all.
+// Errors: kInvalidArgument max_norm is not above 0.
+double ClippingFactor(double norm, double max_norm);
 // Multiplies each by the factor. 16-bit floats are multiplied as float, and rounded.
 void Scale(const distributed::MutableElements& elements, double factor);
 

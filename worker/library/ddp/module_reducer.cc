@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/engine/ddp/replica.h"
+#include "worker/library/ddp/bucket_shards.h"
 #include "worker/library/ddp/comm_hooks.h"
 #include "worker/library/ddp/gradient_scale.h"
 #include "worker/library/ddp/module_check.h"
@@ -72,6 +73,8 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
   const std::vector<size_t> ready = LastFirst(parameters_.size());
   memory_ = member().here().Allocate(LayOutGradients(sizes_, ready, BucketsOf(options_)).bytes);
   LayOut(ready);
+  // Where the order of readiness may change, that of the first backward says nothing.
+  layout_stays_ = options_.find_unused_parameters && !options_.static_graph;
 }
 
 ModuleReducer::~ModuleReducer() = default;
@@ -156,10 +159,9 @@ void ModuleReducer::BeginForward() {
 }
 
 void ModuleReducer::PrepareForward(const Round& round) {
-  const bool order_may_change = options_.find_unused_parameters && !options_.static_graph;
-  if (synced_once_ && !laid_out_as_ready_ && !order_may_change) {
+  if (synced_once_ && !layout_stays_) {
     LayOutAsOn(round.root());
-    laid_out_as_ready_ = true;
+    layout_stays_ = true;
   }
   if (options_.broadcast_buffers) TakeBuffersOf(round.root());
 }
@@ -271,19 +273,71 @@ std::vector<MutableElements> ModuleReducer::Gradients() const {
   return gradients;
 }
 
-void ModuleReducer::SetHook(distributed::CommHook hook) {
+void ModuleReducer::CheckHookMayChange(absl::string_view call) const {
   if (options_.reduce_type) {
-    throw DistError(ErrorKind::kInvalidArgument,
-                    absl::StrCat(member().Context(),
-                                 ": register_comm_hook together with reduce_type; choose one"));
+    throw DistError(
+        ErrorKind::kInvalidArgument,
+        absl::StrCat(member().Context(), ": ", call, " together with reduce_type; choose one"));
   }
   if (synced_once_ || progress_.begun()) {
-    throw DistError(
-        ErrorKind::kWrongState,
-        absl::StrCat(member().Context(),
-                     ": register_comm_hook after a backward; call it before the first"));
+    throw DistError(ErrorKind::kWrongState,
+                    absl::StrCat(member().Context(), ": ", call,
+                                 " after a backward; call it before the first"));
+  }
+}
+
+void ModuleReducer::SetHook(distributed::CommHook hook) {
+  CheckHookMayChange("register_comm_hook");
+  if (shards_) {
+    throw DistError(ErrorKind::kInvalidArgument,
+                    absl::StrCat(member().Context(),
+                                 ": register_comm_hook together with ZeroRedundancyOptimizer; "
+                                 "choose one"));
   }
   hook_ = std::move(hook);
+}
+
+void ModuleReducer::ReduceToShards() {
+  CheckHookMayChange("ZeroRedundancyOptimizer");
+  if (options_.check_reduction) {
+    throw DistError(ErrorKind::kInvalidArgument,
+                    absl::StrCat(member().Context(),
+                                 ": ZeroRedundancyOptimizer together with check_reduction, which "
+                                 "compares whole gradients; choose one"));
+  }
+  for (const distributed::Parameter& parameter : parameters_) {
+    if (parameter.values.type == distributed::DataType::kFloat32) continue;
+    throw DistError(ErrorKind::kUnsupported,
+                    absl::StrCat(member().Context(), ": ZeroRedundancyOptimizer: parameter ",
+                                 parameter.name, " is not of float32"));
+  }
+  shards_ = true;
+  layout_stays_ = true;
+  hook_ = [this](const distributed::GradientBucket& bucket) {
+    const BucketShard shard = ShardOf(layout_.buckets[bucket.index], group_.rank(), group_.size());
+    const absl::Span<float> all(static_cast<float*>(bucket.gradients.data), shard.end);
+    auto parts = std::make_shared<distributed::Work>(StartIn(member(), [&](engine::Group& group) {
+      return group.ReduceScatter(engine::ConstElements(all.subspan(0, shard.rest)),
+                                 engine::Elements(all.subspan(shard.begin, shard.part)),
+                                 engine::ReduceOp::kMean);
+    }));
+    auto rest = std::make_shared<distributed::Work>(StartIn(member(), [&](engine::Group& group) {
+      return group.AllReduce(engine::Elements(all.subspan(shard.rest)), engine::ReduceOp::kMean);
+    }));
+    return [parts, rest] {
+      parts->wait();
+      rest->wait();
+    };
+  };
+}
+
+std::span<float> ModuleReducer::ValuesOf(size_t parameter) const {
+  const MutableElements& values = parameters_[parameter].values;
+  return {static_cast<float*>(values.data), values.count};
+}
+
+std::span<float> ModuleReducer::gradients() const {
+  return {reinterpret_cast<float*>(memory_.data()), memory_.size() / sizeof(float)};
 }
 
 }  // namespace dp::library

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,10 +43,22 @@ class ModuleReducer {
   const std::vector<bool>& used_parameters() const { return used_; }
   size_t buckets() const { return layout_.buckets.size(); }
 
- private:
+  // From now on a backward leaves only this rank's share of each bucket as the mean (BucketShard),
+  // and the layout stays. Parameters are of float32.
+  void ReduceToShards();
+  const GradientLayout& layout() const { return layout_; }
+  const distributed::ProcessGroup& group() const { return group_; }
   JoinedGroup& member() const { return MemberOf(group_); }
+  const std::string& NameOf(size_t parameter) const { return parameters_[parameter].name; }
+  // Only for parameters of float32: the values of one, and all gradients.
+  std::span<float> ValuesOf(size_t parameter) const;
+  std::span<float> gradients() const;
+
+ private:
   // No backward is in progress. `call` needs that.
   void CheckFinished(absl::string_view call) const;
+  // Another way to average may be set now. `call` sets it.
+  void CheckHookMayChange(absl::string_view call) const;
   void CheckReplicas();
   void TakeReplicaOf(int root);
   void TakeBuffersOf(int root);
@@ -91,9 +105,10 @@ class ModuleReducer {
   std::vector<bool> used_;                   // by parameter, on any rank
 
   bool sync_ = true;
-  bool synced_once_ = false;  // a backward was averaged
-  bool laid_out_as_ready_ = false;
-  bool use_known_ = false;  // of a static graph
+  bool synced_once_ = false;   // a backward was averaged
+  bool layout_stays_ = false;  // the order of readiness does not change it any more
+  bool shards_ = false;        // ReduceToShards was called
+  bool use_known_ = false;     // of a static graph
   std::optional<distributed::JoinOptions> joining_;
   bool announced_ = false;          // while joining: since the last backward
   Round round_;                     // of the last begin_forward

@@ -149,6 +149,9 @@ class DistributedDataParallel {
   // The number of buckets, which is that of all-reduces in a backward.
   size_t buckets() const;
 
+  // For the library itself.
+  library::ModuleReducer& reducer() const { return *reducer_; }
+
  private:
   std::unique_ptr<library::ModuleReducer> reducer_;
 };
