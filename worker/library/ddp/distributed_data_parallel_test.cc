@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
-#include <atomic>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "dp/ddp.h"
@@ -343,6 +344,22 @@ TEST(DistributedDataParallelTest, CallsOutOfOrderSayWhatToDo) {
                 HasSubstr("begin_forward: the last backward was not finished"));
     EXPECT_THAT(ErrorOf([&] { ddp.register_comm_hook(bf16_compress_hook); }).what(),
                 HasSubstr("call it before the first"));
+  });
+}
+
+// A rank that fails within a backward neither waits for its peers nor lets them wait.
+TEST(DistributedDataParallelTest, AnEndWithinABackwardAbortsTheGroup) {
+  OnRanks(2, "auto", [](const ProcessGroup& group) {
+    ListedModule module = Layers();
+    std::optional<DistributedDataParallel> ddp(
+        std::in_place, module, Options{.process_group = group, .bucket_cap_mb = kOneLayer});
+    std::vector<float> word(1);
+    if (group.rank() == 0) {
+      ddp->gradient_ready(3);  // its bucket is under way, and rank 1 never comes
+      ddp.reset();
+      EXPECT_EQ(ErrorOf([&] { all_reduce(word, ReduceOp::kSum, group); }).kind(),
+                ErrorKind::kAborted);
+    }
   });
 }
 

@@ -77,7 +77,9 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
   layout_stays_ = options_.find_unused_parameters && !options_.static_graph;
 }
 
-ModuleReducer::~ModuleReducer() = default;
+ModuleReducer::~ModuleReducer() {
+  if (!ends_.empty()) member().Abort("DistributedDataParallel ended within a backward");
+}
 
 void ModuleReducer::CheckReplicas() {
   const absl::Status agree =

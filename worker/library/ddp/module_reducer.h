@@ -27,7 +27,8 @@ class ModuleReducer {
  public:
   ModuleReducer(distributed::Module& module,
                 const distributed::DistributedDataParallelOptions& options);
-  // Waits for what is in flight.
+  // In the middle of a backward, as while an exception passes, it aborts the group: waiting for
+  // peers might not end.
   ~ModuleReducer();
 
   void BeginForward();

@@ -101,6 +101,7 @@ class DistributedDataParallel {
   explicit DistributedDataParallel(Module& module,
                                    const DistributedDataParallelOptions& options = {});
   DistributedDataParallel(DistributedDataParallel&&) noexcept;
+  // Within a backward, as while an exception passes, it aborts the group.
   ~DistributedDataParallel();
 
   // Before a forward that a backward follows. Training only: ranks may evaluate as they like.
