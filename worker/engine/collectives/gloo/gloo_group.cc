@@ -13,11 +13,14 @@
 #include "base/mutex.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "store/prefix_store.h"
 #include "worker/engine/collectives/await_connected.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/gloo/gloo_mesh.h"
 #include "worker/engine/collectives/gloo/gloo_reduce.h"
 #include "worker/engine/collectives/gloo/gloo_transfers.h"
+#include "worker/engine/collectives/gloo/interfaces.h"
+#include "worker/engine/collectives/gloo/striped_group.h"
 #include "worker/engine/collectives/operation_queue.h"
 
 namespace dp::engine {
@@ -25,8 +28,10 @@ namespace {
 
 class GlooGroup : public Group {
  public:
-  GlooGroup(int rank, int size, const GlooOptions& options)
+  // `interfaces`: the list to which the interface of the options belongs.
+  GlooGroup(int rank, int size, const GlooOptions& options, std::string interfaces)
       : options_(options),
+        interfaces_(std::move(interfaces)),
         mesh_(rank, size, [this] { InterruptTransfers(); }),
         queue_(options.group, [this] { Interrupt(); }) {}
 
@@ -37,7 +42,7 @@ class GlooGroup : public Group {
         [this, &store] {
           std::vector<int> missing;
           auto stopped = [this] { return Stopped(); };
-          absl::Status status = mesh_.Connect(store, options_, stopped, &missing);
+          absl::Status status = mesh_.Connect(store, options_, interfaces_, stopped, &missing);
           if (!status.ok() && Stopped()) return queue_.StopError("connect", missing);
           connecting_is_over_ = true;
           return status;
@@ -223,6 +228,7 @@ class GlooGroup : public Group {
   }
 
   const GlooOptions options_;
+  const std::string interfaces_;
   uint64_t operations_ = 0;
   std::vector<uint8_t> scratch_;  // the queue thread's; kept, since fresh pages cost more than sums
   std::atomic<bool> connecting_is_over_ = false;
@@ -232,6 +238,16 @@ class GlooGroup : public Group {
   OperationQueue queue_;  // last: its thread uses the rest
 };
 
+absl::StatusOr<std::unique_ptr<Group>> ConnectOver(Store& store, int rank, int size,
+                                                   const GlooOptions& options,
+                                                   const std::string& interfaces,
+                                                   std::stop_token stop) {
+  auto group = std::make_unique<GlooGroup>(rank, size, options, interfaces);
+  const std::unique_ptr<Work> connect = group->Connect(store);
+  DP_RETURN_IF_ERROR(AwaitConnected(*group, *connect, std::move(stop)));
+  return group;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Group>> ConnectGloo(Store& store, int rank, int size,
@@ -239,10 +255,20 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectGloo(Store& store, int rank, int s
                                                    std::stop_token stop) {
   if (rank < 0 || rank >= size)
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of a world of ", size));
-  auto group = std::make_unique<GlooGroup>(rank, size, options);
-  const std::unique_ptr<Work> connect = group->Connect(store);
-  DP_RETURN_IF_ERROR(AwaitConnected(*group, *connect, std::move(stop)));
-  return group;
+  const std::vector<std::string> names = InterfaceNames(options.interface);
+  DP_RETURN_IF_ERROR(CheckInterfacesExist(names, InterfacesOfThisHost()));
+  if (names.empty()) return ConnectOver(store, rank, size, options, "", std::move(stop));
+  std::vector<std::unique_ptr<Group>> stripes;
+  for (const std::string& name : names) {
+    GlooOptions one = options;
+    one.interface = name;
+    PrefixStore keys(absl::StrCat("gloo/", stripes.size(), "/"), store);
+    Store& place = stripes.empty() ? store : keys;
+    DP_ASSIGN_OR_RETURN(stripes.emplace_back(),
+                        ConnectOver(place, rank, size, one, options.interface, stop));
+  }
+  return stripes.size() == 1 ? std::move(stripes[0])
+                             : MakeStriped(std::move(stripes), options.group);
 }
 
 }  // namespace dp::engine

@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "gloo/transport/address.h"
 #include "gloo/transport/pair.h"
 #include "gloo/transport/tcp/device.h"
+#include "worker/engine/collectives/gloo/interfaces.h"
 #include "worker/engine/collectives/store_arrival.h"
 
 namespace dp::engine {
@@ -61,12 +63,23 @@ GlooMesh::~GlooMesh() {
   if (watch_.joinable()) watch_.join();
 }
 
+// A rank's card: the list of its interfaces, which has no line break, and its addresses.
 absl::Status GlooMesh::Connect(Store& store, const GlooOptions& options,
-                               const std::function<bool()>& stopped, std::vector<int>* missing) {
+                               const std::string& interfaces, const std::function<bool()>& stopped,
+                               std::vector<int>* missing) {
   BlockSigpipe();
   DP_RETURN_IF_ERROR(Open(options));
-  DP_ASSIGN_OR_RETURN(std::vector<std::string> addresses,
-                      AwaitRanks(store, "gloo", rank_, size_, Addresses(), stopped, missing));
+  DP_ASSIGN_OR_RETURN(const std::vector<std::string> cards,
+                      AwaitRanks(store, "gloo", rank_, size_,
+                                 absl::StrCat(interfaces, "\n", Addresses()), stopped, missing));
+  std::vector<std::string> lists, addresses;
+  for (const std::string& card : cards) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(card, absl::MaxSplits('\n', 1));
+    lists.push_back(parts.first);
+    addresses.push_back(parts.second);
+  }
+  DP_RETURN_IF_ERROR(CheckListsAsLong(lists));
   DP_RETURN_IF_ERROR(ConnectPairs(addresses, stopped, missing));
   StartWatch();
   return absl::OkStatus();

@@ -36,9 +36,9 @@ class GlooMesh {
   ~GlooMesh();
 
   // Blocks until every pair is connected. Fails once `stopped` answers true, which Interrupt makes
-  // it check; `missing` then gets the ranks it waited for. Errors: as ConnectGloo, without
-  // deadline.
-  absl::Status Connect(Store& store, const GlooOptions& options,
+  // it check; `missing` then gets the ranks it waited for. `interfaces` is the list that has the
+  // interface of the options; every rank has one as long. Errors: as ConnectGloo, without deadline.
+  absl::Status Connect(Store& store, const GlooOptions& options, const std::string& interfaces,
                        const std::function<bool()>& stopped, std::vector<int>* missing);
   // Wakes a Connect under way. The mesh is unusable afterwards.
   void Interrupt() DP_EXCLUDES(mu_);

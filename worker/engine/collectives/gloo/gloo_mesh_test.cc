@@ -44,7 +44,7 @@ std::vector<std::unique_ptr<GlooMesh>> Connect(int size, Ends& ends) {
     threads.emplace_back([&] {
       std::vector<int> missing;
       const auto never = [] { return false; };
-      ASSERT_TRUE(mesh->Connect(store, {.address = "127.0.0.1"}, never, &missing).ok());
+      ASSERT_TRUE(mesh->Connect(store, {.address = "127.0.0.1"}, "", never, &missing).ok());
     });
   threads.clear();
   return meshes;
