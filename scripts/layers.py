@@ -18,7 +18,7 @@ def rooms(folder, names):
 
 SERVER_CORE = ["server/policy", "server/core", "server/core/access", "base/security", "store", "base"]
 SERVER_CALLS = ["server/convert", "server/callers", "server/driver", "proto", *SERVER_CORE]
-COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local gloo nccl shm hierarchical"), "store", "base"]
+COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local exchange gloo nccl shm hierarchical"), "store", "base"]
 ENGINE = [*COLLECTIVES, *rooms("worker/engine", "ddp nn data device")]
 CUDA = "worker/engine/device/cuda"
 AGENT_ROOMS = rooms("worker/agent", "accounts sandbox processes gpus spool launch stores")
@@ -54,12 +54,13 @@ MAY_INCLUDE = {
     "worker/core": ["base"],
     "worker/engine/collectives": ["store", "base"],
     "worker/engine/collectives/local": ["worker/engine/collectives", "store", "base"],
+    "worker/engine/collectives/exchange": ["worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/gloo": ["worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/hierarchical": [*rooms("worker/engine/collectives", "gloo shm"), "worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/nccl": ["store/wire", *COLLECTIVES],
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
     # libdp_distributed links no more of data than the sampler.
-    "worker/library": [*rooms("worker/engine/collectives", "local gloo shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
+    "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
     "worker/engine/nn": ["base"],
     "worker/engine/data": ["worker/engine/device", "worker/engine/nn", "base"],
     "worker/engine/ddp": ["worker/engine/collectives", "worker/engine/nn", "base"],

@@ -9,6 +9,7 @@
 #include "worker/engine/collectives/hierarchical/hierarchical_group.h"
 #include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/collectives/shm/shm_group.h"
+#include "worker/library/user_backend.h"
 
 namespace dp::library {
 namespace {
@@ -22,30 +23,30 @@ absl::Status WithAddressRemedy(const absl::Status& status) {
                    "which peers reach this host"));
 }
 
-std::string AddressOf(const GroupPlace& place, const Variables& variables) {
-  return variables("DP_ADDRESS").value_or(place.own_address);
+std::string AddressOf(const OpenStore& store, const Variables& variables) {
+  return variables("DP_ADDRESS").value_or(store.own_address);
 }
 std::string InterfaceOf(const Variables& variables) {
   return variables("GLOO_SOCKET_IFNAME").value_or("");
 }
 
-absl::StatusOr<OpenedGroup> OpenGloo(Store& store, const GroupPlace& place,
+absl::StatusOr<OpenedGroup> OpenGloo(OpenStore& store, const GroupPlace& place,
                                      const Variables& variables) {
-  auto group = engine::ConnectGloo(store, place.rank, place.size,
+  auto group = engine::ConnectGloo(*store.store, place.rank, place.size,
                                    {.group = {.timeout = place.timeout},
                                     .connect_timeout = place.timeout,
-                                    .address = AddressOf(place, variables),
+                                    .address = AddressOf(store, variables),
                                     .interface = InterfaceOf(variables)});
   DP_RETURN_IF_ERROR(WithAddressRemedy(group.status()));
   return OpenedGroup{*std::move(group), "gloo"};
 }
 
-absl::StatusOr<OpenedGroup> OpenHierarchical(Store& store, const GroupPlace& place,
+absl::StatusOr<OpenedGroup> OpenHierarchical(OpenStore& store, const GroupPlace& place,
                                              const Variables& variables) {
-  auto hosts = engine::ConnectHierarchical(store, place.rank, place.size,
+  auto hosts = engine::ConnectHierarchical(*store.store, place.rank, place.size,
                                            {.group = {.timeout = place.timeout},
                                             .connect_timeout = place.timeout,
-                                            .address = AddressOf(place, variables),
+                                            .address = AddressOf(store, variables),
                                             .interface = InterfaceOf(variables),
                                             .host = ""});
   DP_RETURN_IF_ERROR(WithAddressRemedy(hosts.status()));
@@ -54,9 +55,14 @@ absl::StatusOr<OpenedGroup> OpenHierarchical(Store& store, const GroupPlace& pla
 
 }  // namespace
 
+bool IsOwnBackend(absl::string_view name) {
+  return name == "auto" || name == "shm" || name == "hierarchical" || name == "gloo" ||
+         name == "nccl" || name == "mpi";
+}
+
 absl::StatusOr<std::string> BackendNamed(absl::string_view name) {
   std::string lower = absl::AsciiStrToLower(name);
-  if (lower == "auto" || lower == "shm") return lower;
+  if (lower == "auto" || lower == "shm" || IsRegistered(lower)) return lower;
   const bool needs_gloo = lower == "gloo" || lower == "hierarchical";
   if (needs_gloo && DP_HAS_GLOO) return lower;
   if (needs_gloo || lower == "nccl" || lower == "mpi") {
@@ -64,24 +70,35 @@ absl::StatusOr<std::string> BackendNamed(absl::string_view name) {
         absl::StrCat("backend ", lower, " is not part of this build of libdp_distributed; use auto",
                      DP_HAS_GLOO ? ", shm, hierarchical or gloo" : " or shm"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "backend '", name, "' is unknown; use auto, shm, hierarchical, gloo, nccl or mpi"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("backend '", name,
+                   "' is unknown; use auto, shm, hierarchical, gloo, nccl or mpi, "
+                   "or register it by register_backend"));
 }
 
-absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
+absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend,
+                                      const std::shared_ptr<OpenStore>& store,
                                       const GroupPlace& place, const Variables& variables) {
   const engine::GroupOptions options{.timeout = place.timeout};
+  if (IsRegistered(backend)) {
+    DP_ASSIGN_OR_RETURN(
+        std::unique_ptr<engine::Group> group,
+        JoinByUserBackend(
+            backend, {distributed::Store(OpenPrefixStore("backend", store)), place.rank, place.size,
+                      absl::ToChronoMilliseconds(place.timeout)}));
+    return OpenedGroup{std::move(group), backend};
+  }
   if (place.size == 1) {
     return OpenedGroup{std::move(engine::MakeLocalGroups(1, options)[0]),
                        backend == "auto" ? "shm" : backend};
   }
-  if (backend == "gloo") return OpenGloo(store, place, variables);
-  if (backend == "auto") return OpenHierarchical(store, place, variables);
+  if (backend == "gloo") return OpenGloo(*store, place, variables);
+  if (backend == "auto") return OpenHierarchical(*store, place, variables);
   if (backend == "hierarchical") {
-    DP_ASSIGN_OR_RETURN(OpenedGroup opened, OpenHierarchical(store, place, variables));
+    DP_ASSIGN_OR_RETURN(OpenedGroup opened, OpenHierarchical(*store, place, variables));
     return OpenedGroup{std::move(opened.group), backend};
   }
-  auto group = engine::ConnectShm(store, place.rank, place.size,
+  auto group = engine::ConnectShm(*store->store, place.rank, place.size,
                                   {.group = options, .connect_timeout = place.timeout});
   if (group.ok()) return OpenedGroup{*std::move(group), "shm"};
   if (!absl::IsFailedPrecondition(group.status())) return group.status();

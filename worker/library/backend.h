@@ -7,9 +7,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "store/store.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/library/init_method.h"
+#include "worker/library/open_store.h"
 
 namespace dp::library {
 
@@ -20,21 +20,25 @@ absl::StatusOr<std::string> BackendNamed(absl::string_view name);
 struct GroupPlace {
   int rank = 0;
   int size = 1;
-  absl::Duration timeout;   // of joining, and of every operation
-  std::string own_address;  // where peers reach this process; empty if it is not known
+  absl::Duration timeout;  // of joining, and of every operation
 };
 
 struct OpenedGroup {
   std::unique_ptr<engine::Group> group;
-  std::string backend;  // "shm", "hierarchical" or "gloo"
+  std::string backend;  // "shm", "hierarchical", "gloo" or a registered one
 };
+
+// Whether a name in lower case is a backend of dp, in this build or another.
+bool IsOwnBackend(absl::string_view name);
 
 // Connects the ranks of `store` by `backend`, a result of BackendNamed. "auto" is shared memory
 // where all ranks are on one host. It is Gloo where each rank has a host of its own, and the
 // hierarchical backend in between. All ranks come to the same verdict.
 // GLOO_SOCKET_IFNAME and DP_ADDRESS override the address.
+// Throws what the factory of a registered backend throws.
 // Errors: those of ConnectShm and ConnectGloo; FailedPrecondition says which backend to take.
-absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
+absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend,
+                                      const std::shared_ptr<OpenStore>& store,
                                       const GroupPlace& place, const Variables& variables);
 
 }  // namespace dp::library

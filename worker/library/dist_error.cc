@@ -60,6 +60,17 @@ distributed::DistError DistErrorOf(const absl::Status& status, ErrorSource sourc
           engine::MissingRanks(status)};
 }
 
+absl::Status StatusOfDistError(const distributed::DistError& error) {
+  absl::StatusCode code = absl::StatusCode::kInternal;
+  for (const absl::StatusCode each :
+       {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented,
+        absl::StatusCode::kFailedPrecondition, absl::StatusCode::kDeadlineExceeded,
+        absl::StatusCode::kUnavailable, absl::StatusCode::kDataLoss, absl::StatusCode::kAborted,
+        absl::StatusCode::kResourceExhausted})
+    if (KindOf(each, ErrorSource::kOperation) == error.kind()) code = each;
+  return engine::WithMissing(absl::Status(code, error.what()), error.missing_ranks());
+}
+
 void OrThrow(const absl::Status& status, ErrorSource source, absl::string_view context) {
   if (!status.ok()) throw DistErrorOf(status, source, context);
 }

@@ -20,6 +20,9 @@ enum class ErrorSource { kCaller, kStore, kOperation };
 distributed::DistError DistErrorOf(const absl::Status& status, ErrorSource source,
                                    absl::string_view context = "");
 
+// The status of an operation that `error` ended.
+absl::Status StatusOfDistError(const distributed::DistError& error);
+
 // Throw unless the status is OK.
 void OrThrow(const absl::Status& status, ErrorSource source, absl::string_view context = "");
 template <typename T>

@@ -96,6 +96,19 @@ engine::ReduceOp InEngine(ReduceOp op, DataType type, const JoinedGroup& group) 
   return OpInEngine(op);
 }
 
+distributed::DataType TypeOutside(engine::DataType type) {
+  for (const DataType each : {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16,
+                              DataType::kBfloat16, DataType::kInt32, DataType::kInt64})
+    if (TypeInEngine(each) == type) return each;
+  return DataType::kUint8;
+}
+
+distributed::ReduceOp OpOutside(engine::ReduceOp op) {
+  for (const ReduceOp each : {ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct})
+    if (OpInEngine(each) == op) return each;
+  return ReduceOp::kSum;
+}
+
 void CheckArrays(const JoinedGroup& group, absl::string_view verb,
                  const distributed::MutableElements& output, const distributed::Elements& input) {
   if (output.type != input.type)

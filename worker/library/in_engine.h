@@ -19,6 +19,10 @@ engine::ConstElements InEngine(const distributed::Elements& elements);
 engine::ReduceOp InEngine(distributed::ReduceOp op, distributed::DataType type,
                           const JoinedGroup& group);
 
+// Back again.
+distributed::DataType TypeOutside(engine::DataType type);
+distributed::ReduceOp OpOutside(engine::ReduceOp op);
+
 // The arrays of `verb` have one type, and do not overlap.
 void CheckArrays(const JoinedGroup& group, absl::string_view verb,
                  const distributed::MutableElements& output, const distributed::Elements& input);

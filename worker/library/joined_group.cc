@@ -36,9 +36,9 @@ std::string BarrierPrefix(int64_t number) { return absl::StrCat("monitored_barri
 
 JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> store, Options options)
     : options_(std::move(options)), store_(OwnKeys(store, options_)) {
-  absl::StatusOr<OpenedGroup> opened = OpenGroup(
-      options_.backend, *store_->store,
-      {options_.rank, options_.size, options_.timeout, store_->own_address}, VariablesOfProcess());
+  absl::StatusOr<OpenedGroup> opened =
+      OpenGroup(options_.backend, store_, {options_.rank, options_.size, options_.timeout},
+                VariablesOfProcess());
   // All ranks get this verdict. Rank 0 may serve the store, so it stays until they have read it.
   if (absl::IsFailedPrecondition(opened.status()))
     (void)store_->store->Barrier("no_group", options_.size, kSameVerdict);  // a courtesy

@@ -127,6 +127,7 @@ int get_world_size(const ProcessGroup& group) { return group.size(); }
 std::string get_backend(const ProcessGroup& group) { return group.backend(); }
 
 bool is_available() { return true; }
+bool is_shm_available() { return true; }
 bool is_gloo_available() { return DP_HAS_GLOO; }
 bool is_nccl_available() { return false; }
 bool is_mpi_available() { return false; }

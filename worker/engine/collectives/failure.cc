@@ -1,5 +1,7 @@
 #include "worker/engine/collectives/failure.h"
 
+#include <utility>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +25,10 @@ absl::Status Naming(absl::Status status, absl::Span<const int> missing) {
 
 std::string RankNames(absl::Span<const int> ranks) {
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
+}
+
+absl::Status WithMissing(absl::Status status, absl::Span<const int> missing) {
+  return missing.empty() ? status : Naming(std::move(status), missing);
 }
 
 absl::Status DidNotArrive(absl::string_view operation, absl::Span<const int> missing,

@@ -19,6 +19,8 @@ std::string RankNames(absl::Span<const int> ranks);
 // ranks as a payload for MissingRanks; as text they show only in the message.
 absl::Status DidNotArrive(absl::string_view operation, absl::Span<const int> missing,
                           absl::Duration timeout);
+// `status` with the ranks that are missing, for MissingRanks.
+absl::Status WithMissing(absl::Status status, absl::Span<const int> missing);
 // The ranks that did not arrive, as the error of an operation carries them; empty for any other
 // status.
 std::vector<int> MissingRanks(const absl::Status& status);

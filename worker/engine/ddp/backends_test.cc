@@ -1,12 +1,14 @@
 // The same gradients over every backend of ranks on CPUs, and over several bucket plans.
 
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "store/hash_store.h"
 #include "worker/engine/collectives/gloo/gloo_group.h"
+#include "worker/engine/collectives/hierarchical/hierarchical_group.h"
 #include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/collectives/shm/shm_group.h"
 #include "worker/engine/collectives/testing/awkward_values.h"
@@ -57,6 +59,17 @@ class BackendsTest : public ::testing::TestWithParam<int> {
     });
   }
 
+  // Two ranks on each host.
+  Groups OverHosts() const {
+    return ConnectAll([this](Store& store, int r) -> absl::StatusOr<std::unique_ptr<Group>> {
+      const HierarchicalOptions options{
+          .address = "127.0.0.1", .interface = "", .host = std::to_string(r / 2)};
+      auto hosts = ConnectHierarchical(store, r, size(), options);
+      if (!hosts.ok()) return hosts.status();
+      return std::move(hosts->group);
+    });
+  }
+
   // The gradients that rank 0 has after a backward; all ranks have the same.
   std::vector<float> Averaged(Groups groups, int64_t bucket_bytes) const {
     const ParameterLayout layout = LayoutOfSizes(kSizes);
@@ -90,6 +103,7 @@ TEST_P(BackendsTest, NeitherBackendNorBucketPlanChangesABit) {
     EXPECT_EQ(Averaged(OverShm(), bytes), expected) << bytes;
     if (BuiltWithGloo()) {
       EXPECT_EQ(Averaged(OverGloo(), bytes), expected) << bytes;
+      EXPECT_EQ(Averaged(OverHosts(), bytes), expected) << bytes;
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "dp/backend.h"
 #include "dp/elements.h"
 #include "dp/errors.h"
 #include "dp/namespace.h"
@@ -23,13 +24,11 @@ class PendingWork;
 
 namespace dp::distributed {
 
-// kAvg is for floats only. Integers wrap around.
-enum class ReduceOp { kSum, kAvg, kMin, kMax, kProduct };
-
 // How a process becomes a rank; the fields are those of torch.distributed.init_process_group.
 struct InitOptions {
-  // "auto", "shm", "hierarchical" or "gloo", in any case. "auto" is shm where all ranks are on one
-  // host, gloo where each rank has a host of its own, and hierarchical in between.
+  // "auto", "shm", "hierarchical", "gloo" or a registered backend, in any case. "auto" is shm where
+  // all ranks are on one host, gloo where each rank has a host of its own, and hierarchical in
+  // between.
   std::string backend = "auto";
   // env://, tcp://HOST:PORT or file:///PATH. Empty, and no store: env://.
   std::string init_method = {};
@@ -58,7 +57,7 @@ class ProcessGroup {
   explicit operator bool() const { return joined_ != nullptr; }
   int rank() const;
   int size() const;
-  // "shm", "hierarchical" or "gloo".
+  // "shm", "hierarchical", "gloo" or a registered backend.
   std::string backend() const;
   std::string name() const;
   // Ends every operation, in flight or later, with kAborted and `why`. Peers learn of it when this
@@ -93,7 +92,9 @@ class Work {
   std::unique_ptr<library::PendingWork> pending_;
 };
 
+// Of these, is_backend_available says the same.
 bool is_available();
+bool is_shm_available();
 bool is_gloo_available();
 bool is_nccl_available();
 bool is_mpi_available();

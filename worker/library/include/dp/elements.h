@@ -11,6 +11,9 @@ namespace dp::distributed {
 // The type of an array's elements.
 enum class DataType { kFloat32, kFloat64, kFloat16, kBfloat16, kInt32, kInt64, kUint8 };
 
+// kAvg is for floats only. Integers wrap around.
+enum class ReduceOp { kSum, kAvg, kMin, kMax, kProduct };
+
 // The bytes of one element.
 constexpr size_t element_size(DataType type) {
   switch (type) {
