@@ -62,14 +62,35 @@ print(store.port, flush=True)
 sys.stdin.read()
 """
 
-# The error of a rank crosses from its process to the caller's handler.
-FAILING = """#include <dp/spawn.h>
-#include <stdexcept>
+# Errors cross from a rank's process, and from a device's thread, to handlers of the program.
+FAILING = """#include <dp/data_parallel.h>
+#include <dp/spawn.h>
 #include <cstdio>
-int main() try {
-  dp::spawn([](int rank) { if (rank == 1) throw std::runtime_error("no such dataset"); }, 2);
-} catch (const dp::SpawnError& error) {
-  std::printf("rank %d: %s\\n", error.rank(), error.what());
+#include <stdexcept>
+struct Model : dp::ReplicableModule {
+  std::vector<dp::Parameter> parameters() override { return {}; }
+  std::unique_ptr<ReplicableModule> replicate() const override { return std::make_unique<Model>(); }
+  dp::Tensor forward(const dp::Arguments&) override { throw std::out_of_range("no such row"); }
+  void backward(const dp::Tensor&) override {}
+};
+int main() {
+  try {
+    dp::spawn([](int rank) { if (rank == 1) throw std::runtime_error("no such dataset"); }, 2);
+  } catch (const dp::SpawnError& error) {
+    std::printf("rank %d: %s\\n", error.rank(), error.what());
+  }
+  Model model;
+  dp::DataParallel parallel(model, {.device_ids = {"cpu:0", "cpu:1"}});
+  try {
+    parallel.forward({dp::zeros({4, 1})});
+  } catch (const dp::DistError& error) {
+    std::puts(error.what());
+    try {
+      std::rethrow_if_nested(error);
+    } catch (const std::out_of_range& cause) {
+      std::printf("out of range: %s\\n", cause.what());
+    }
+  }
 }
 """
 
@@ -231,13 +252,15 @@ class LibraryTest(unittest.TestCase):
             self.assertEqual(done.stderr, "")
             self.assertEqual(sorted(done.stdout.splitlines()), [TRAINED.format(rank, size) for rank in range(size)])
 
-    def test_a_program_catches_the_failure_of_a_rank_that_it_spawned(self):
+    def test_a_program_catches_the_failures_of_ranks_and_of_devices(self):
         source = self.dir / "failing-source"
         source.mkdir()
         (source / "failing.cc").write_text(FAILING)
         (source / "CMakeLists.txt").write_text((SPAWNED / "CMakeLists.txt").read_text().replace("spawned", "failing"))
-        done = run(self.built(source, "failing") / "failing")
-        self.assertRegex(done.stdout, r"^rank 1: spawn: rank 1 \(process \d+\) threw an exception: no such dataset\n$", done.stderr)
+        said = run(self.built(source, "failing") / "failing").stdout.splitlines()
+        self.assertEqual(len(said), 3, said)
+        self.assertRegex(said[0], r"^rank 1: spawn: rank 1 \(process \d+\) threw an exception: no such dataset$")
+        self.assertEqual(said[1:], ["replica 0 on device cpu:0: forward: no such row", "out of range: no such row"])
 
     def test_the_page_shows_the_example(self):
         page = (TOP / "docs/library.md").read_text()

@@ -11,7 +11,7 @@
 #include "worker/library/spawn/rank_place.h"
 #include "worker/library/spawn/spawned_ranks.h"
 
-// Part of the thread sanitizer, which has a thread of its own from the start.
+// Part of the thread sanitizer, which adds a thread of its own to a program that has others.
 extern "C" __attribute__((weak)) void __tsan_init();  // NOLINT: the sanitizer's name
 
 namespace dp::distributed {
