@@ -92,7 +92,7 @@ class Work {
   std::unique_ptr<library::PendingWork> pending_;
 };
 
-// Of these, is_backend_available says the same.
+// As is_backend_available, of one backend.
 bool is_available();
 bool is_shm_available();
 bool is_gloo_available();
