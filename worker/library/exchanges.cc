@@ -27,7 +27,7 @@ struct Pieces {
   std::vector<absl::Span<uint8_t>> received;
 };
 
-Work Exchange(JoinedGroup& group, const char* verb, Pieces pieces) {
+Work Exchange(JoinedGroup& group, engine::CallShape::Verb verb, Pieces pieces) {
   return StartIn(group, [verb, pieces = std::move(pieces)](engine::Group& engine) {
     return engine.Exchange(pieces.sent, pieces.received, verb);
   });
@@ -64,7 +64,7 @@ Work gather_async(MutableElements output, Elements input, int dst, const Process
     const std::vector<size_t> counts(member.size(), input.bytes);
     pieces.received = Parts(InEngine(output).bytes, counts, 1);
   }
-  return Exchange(member, "gather", std::move(pieces));
+  return Exchange(member, engine::CallShape::Verb::kGather, std::move(pieces));
 }
 
 Work scatter_async(MutableElements output, Elements input, int src, const ProcessGroup& group) {
@@ -80,7 +80,7 @@ Work scatter_async(MutableElements output, Elements input, int src, const Proces
     const std::vector<size_t> counts(member.size(), output.bytes);
     pieces.sent = Parts(InEngine(input).bytes, counts, 1);
   }
-  return Exchange(member, "scatter", std::move(pieces));
+  return Exchange(member, engine::CallShape::Verb::kScatter, std::move(pieces));
 }
 
 Work all_to_all_async(MutableElements output, Elements input, const ProcessGroup& group) {
@@ -105,7 +105,7 @@ Work all_to_all_async(MutableElements output, Elements input, std::span<const si
   Pieces pieces(member.size());
   pieces.sent = Parts(InEngine(input).bytes, input_counts, element);
   pieces.received = Parts(InEngine(output).bytes, output_counts, element);
-  return Exchange(member, "all_to_all", std::move(pieces));
+  return Exchange(member, engine::CallShape::Verb::kAllToAll, std::move(pieces));
 }
 
 void gather(MutableElements output, Elements input, int dst, const ProcessGroup& group) {

@@ -3,9 +3,26 @@
 #include "absl/strings/str_cat.h"
 
 namespace dp::engine {
+namespace {
 
-absl::string_view NameOf(CallShape::Kind kind) {
-  switch (kind) {
+absl::string_view NameOfVerb(CallShape::Verb verb) {
+  switch (verb) {
+    case CallShape::Verb::kExchange:
+      return "exchange";
+    case CallShape::Verb::kGather:
+      return "gather";
+    case CallShape::Verb::kScatter:
+      return "scatter";
+    case CallShape::Verb::kAllToAll:
+      return "all_to_all";
+  }
+  return "an exchange that this release does not know";
+}
+
+}  // namespace
+
+absl::string_view NameOf(const CallShape& shape) {
+  switch (shape.kind) {
     case CallShape::Kind::kAllReduce:
       return "all_reduce";
     case CallShape::Kind::kBroadcast:
@@ -17,7 +34,7 @@ absl::string_view NameOf(CallShape::Kind kind) {
     case CallShape::Kind::kReduceScatter:
       return "reduce_scatter";
     case CallShape::Kind::kExchange:
-      return "exchange";
+      return NameOfVerb(shape.verb);
     case CallShape::Kind::kBarrier:
       return "barrier";
   }
@@ -32,8 +49,8 @@ bool Reduces(CallShape::Kind kind) {
 std::string TextOf(const CallShape& shape) {
   using Kind = CallShape::Kind;
   if (shape.kind == Kind::kExchange || shape.kind == Kind::kBarrier)
-    return std::string(NameOf(shape.kind));
-  std::string text = absl::StrCat(NameOf(shape.kind), " of ", shape.count, " ", NameOf(shape.type));
+    return std::string(NameOf(shape));
+  std::string text = absl::StrCat(NameOf(shape), " of ", shape.count, " ", NameOf(shape.type));
   const bool reduces = Reduces(shape.kind);
   if (reduces) absl::StrAppend(&text, ", op ", NameOf(shape.op));
   if (reduces && shape.order == ReduceOrder::kRank) absl::StrAppend(&text, " in rank order");
@@ -60,7 +77,8 @@ absl::Status CheckShapesAgree(absl::Span<const CallShape> shapes) {
 absl::Status CheckPiecesAgree(absl::Span<const PieceSizes> sizes) {
   for (size_t from = 0; from < sizes.size(); ++from)
     for (size_t to = 0; to < sizes.size(); ++to)
-      if (sizes[from].sent[to] != sizes[to].expected[from])
+      if (!sizes[from].sent.empty() && !sizes[to].expected.empty() &&
+          sizes[from].sent[to] != sizes[to].expected[from])
         return absl::InvalidArgumentError(
             absl::StrCat("rank ", from, " sends ", sizes[from].sent[to], " bytes to rank ", to,
                          ", which expects ", sizes[to].expected[from]));

@@ -4,7 +4,9 @@
 #include <new>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "worker/engine/collectives/ended_work.h"
 
 namespace dp::engine {
 namespace {
@@ -70,17 +72,33 @@ std::unique_ptr<Work> Group::AllGather(absl::Span<const uint8_t> data,
 
 std::unique_ptr<Work> Group::Exchange(std::vector<absl::Span<const uint8_t>> sent,
                                       std::vector<absl::Span<uint8_t>> received,
-                                      absl::string_view verb) {
+                                      CallShape::Verb verb) {
   DP_CHECK(sent.size() == static_cast<size_t>(size()) && received.size() == sent.size());
   DP_CHECK(sent[rank()].size() == received[rank()].size());
-  return Start({.shape = {.kind = CallShape::Kind::kExchange},
+  return Start({.shape = {.kind = CallShape::Kind::kExchange, .verb = verb},
                 .sent = std::move(sent),
-                .received = std::move(received),
-                .verb = verb});
+                .received = std::move(received)});
 }
 
 std::unique_ptr<Work> Group::Barrier(std::optional<absl::Duration> timeout) {
   return Start({.shape = {.kind = CallShape::Kind::kBarrier}, .timeout = timeout});
+}
+
+std::unique_ptr<Work> Group::Send(ConstElements data, int to, int tag) {
+  DP_CHECK(to >= 0 && to < size() && to != rank());
+  return Pass({.sends = true, .peer = to, .tag = tag, .type = data.type, .sent = data.bytes});
+}
+
+std::unique_ptr<Work> Group::Receive(Elements data, int from, int tag) {
+  DP_CHECK(from >= 0 && from < size() && from != rank());
+  return Pass(
+      {.sends = false, .peer = from, .tag = tag, .type = data.type, .received = data.bytes});
+}
+
+std::unique_ptr<Work> Group::Pass(const Message& message) {
+  return std::make_unique<EndedWork>(absl::UnimplementedError(absl::StrCat(
+      NameOf(message),
+      ": this backend has no messages between two ranks; use an exchange of all ranks")));
 }
 
 }  // namespace dp::engine

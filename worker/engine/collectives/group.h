@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "worker/engine/collectives/collective.h"
+#include "worker/engine/collectives/message.h"
 
 namespace dp::engine {
 
@@ -94,16 +95,25 @@ class Group {
   std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data, absl::Span<uint8_t> gathered);
   // Each rank sends sent[r] to rank r, which has as many bytes in received[this rank]. Pieces may
   // be empty; memory received into overlaps no other. A gather, a scatter and an all-to-all are
-  // exchanges; `verb` then names them in errors, and lives as long as the program.
+  // exchanges, whose `verb` then is the same on all ranks.
   std::unique_ptr<Work> Exchange(std::vector<absl::Span<const uint8_t>> sent,
                                  std::vector<absl::Span<uint8_t>> received,
-                                 absl::string_view verb = {});
+                                 CallShape::Verb verb = CallShape::Verb::kExchange);
   // Ends when all ranks have called it, within `timeout` if given, else within the group's. Over
   // NCCL only the group's counts.
   std::unique_ptr<Work> Barrier(std::optional<absl::Duration> timeout = std::nullopt);
 
-  // Runs any of the above, which describe it. Errors: Unimplemented the backend does not have it.
+  // Sends `data` to rank `to`, which receives it from this one with the same tag, type and count.
+  // Only these two ranks take part. Messages run beside each other and beside the collectives, in
+  // no order to them: wait for an operation before its result is sent. Messages of one tag between
+  // two ranks meet in the order of their calls.
+  std::unique_ptr<Work> Send(ConstElements data, int to, int tag = 0);
+  std::unique_ptr<Work> Receive(Elements data, int from, int tag = 0);
+
+  // Runs any of the collectives above. Errors: Unimplemented the backend does not have it.
   virtual std::unique_ptr<Work> Start(Collective call) = 0;
+  // Sends or receives. By default Unimplemented.
+  virtual std::unique_ptr<Work> Pass(const Message& message);
   // This rank's last operation. Ends when every peer has called Leave or is gone, so no peer loses
   // unread data with the connection. If a group ends without Leave, a slower peer may conclude that
   // this rank died. Errors: DeadlineExceeded, Aborted.

@@ -36,8 +36,9 @@ struct Operation {
 
 class OperationQueue::State {
  public:
-  State(const GroupOptions& options, std::function<void()> wake, const Clock& clock)
-      : timeout_(options.timeout), wake_(std::move(wake)), clock_(clock) {}
+  State(const GroupOptions& options, std::function<void()> wake, const Clock& clock,
+        absl::Duration interval)
+      : timeout_(options.timeout), wake_(std::move(wake)), clock_(clock), interval_(interval) {}
 
   std::shared_ptr<Operation> Push(std::string name, Run run, std::optional<absl::Duration> timeout)
       DP_EXCLUDES(mu_) {
@@ -76,7 +77,8 @@ class OperationQueue::State {
     while (!operation.done) {
       const absl::Duration left = operation.deadline - clock_.Now();
       if (left > absl::ZeroDuration()) {
-        changed_.WaitFor(mu_, left);
+        const bool looks = interval_ < left;
+        if (!changed_.WaitFor(mu_, looks ? interval_ : left) && looks && !operation.done) Wake();
       } else if (stop_.kind == StopReason::Kind::kNone) {
         Stop({.kind = StopReason::Kind::kDeadline, .timeout = operation.timeout});
       } else {
@@ -109,6 +111,16 @@ class OperationQueue::State {
     closed_ = true;
     changed_.NotifyAll();
     while (wakers_ > 0) changed_.Wait(mu_);
+  }
+
+  void Break(const absl::Status& why) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    Fail(why);
+  }
+
+  absl::Status failure() const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return failure_;
   }
 
   StopReason stop_reason() const DP_EXCLUDES(mu_) {
@@ -157,6 +169,10 @@ class OperationQueue::State {
   // Releases mu_ while it calls out. The first reason stays.
   void Stop(StopReason reason) DP_REQUIRES(mu_) {
     if (stop_.kind == StopReason::Kind::kNone) stop_ = std::move(reason);
+    Wake();
+  }
+
+  void Wake() DP_REQUIRES(mu_) {
     ++wakers_;
     mu_.Unlock();
     wake_();
@@ -168,6 +184,7 @@ class OperationQueue::State {
   const absl::Duration timeout_;
   const std::function<void()> wake_;
   const Clock& clock_;
+  const absl::Duration interval_;
   mutable Mutex mu_;
   CondVar changed_;
   std::deque<std::shared_ptr<Operation>> pending_ DP_GUARDED_BY(mu_);
@@ -193,8 +210,9 @@ class OperationQueue::QueuedWork : public Work {
 };
 
 OperationQueue::OperationQueue(const GroupOptions& options, std::function<void()> wake,
-                               const Clock& clock)
-    : state_(std::make_shared<State>(options, std::move(wake), clock)), thread_([state = state_] {
+                               const Clock& clock, absl::Duration interval)
+    : state_(std::make_shared<State>(options, std::move(wake), clock, interval)),
+      thread_([state = state_] {
         pthread_setname_np(pthread_self(), "collectives");
         state->RunAll();
       }) {}
@@ -214,6 +232,10 @@ std::unique_ptr<Work> OperationQueue::Push(std::string name, Run run,
 }
 
 void OperationQueue::Abort(const absl::Status& why) { state_->Abort(why); }
+
+void OperationQueue::Break(const absl::Status& why) { state_->Break(why); }
+
+absl::Status OperationQueue::failure() const { return state_->failure(); }
 
 StopReason OperationQueue::stop_reason() const { return state_->stop_reason(); }
 

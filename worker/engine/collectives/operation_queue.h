@@ -35,9 +35,11 @@ class OperationQueue {
   using Run = std::function<absl::Status()>;
 
   // `wake` makes a running operation check stop_reason(). Any thread may call it, maybe more than
-  // once, also between operations.
+  // once, also between operations. While a thread waits for an operation, that thread also calls it
+  // at this interval.
   OperationQueue(const GroupOptions& options, std::function<void()> wake,
-                 const Clock& clock = Clock::Steady());
+                 const Clock& clock = Clock::Steady(),
+                 absl::Duration interval = absl::InfiniteDuration());
   // Same as Close.
   ~OperationQueue();
 
@@ -47,6 +49,10 @@ class OperationQueue {
                              std::optional<absl::Duration> timeout = std::nullopt);
 
   void Abort(const absl::Status& why);
+  // Operations that have not begun fail with `why`, unless an operation has failed before.
+  void Break(const absl::Status& why);
+  // The error with which the next operation would fail; OK if none.
+  absl::Status failure() const;
   // Aborts what is left, runs `last` on the queue's thread, and joins the thread. Idempotent.
   void Close(std::function<void()> last = nullptr);
   StopReason stop_reason() const;

@@ -56,6 +56,34 @@ TEST_F(OperationQueueTest, WhatStandsBehindAFailureFailsWithIt) {
   EXPECT_EQ(Push("second")->Wait(), absl::UnavailableError("gone"));
 }
 
+TEST_F(OperationQueueTest, WhatBeginsAfterABreakFailsWithItsReason) {
+  ASSERT_EQ(Push("first")->Wait(), absl::OkStatus());
+  queue_.Break(absl::UnavailableError("a message failed"));
+  queue_.Break(absl::UnavailableError("a later reason"));
+  EXPECT_EQ(queue_.failure(), absl::UnavailableError("a message failed"));
+  EXPECT_EQ(Push("second")->Wait(), absl::UnavailableError("a message failed"));
+}
+
+TEST(OperationQueueIntervalTest, AWaitWakesTheOperationNowAndThen) {
+  Mutex mu;
+  CondVar changed;
+  int wakes = 0;
+  OperationQueue queue(
+      {.timeout = absl::Minutes(1)},
+      [&] {
+        MutexLock lock(mu);
+        ++wakes;
+        changed.NotifyAll();
+      },
+      Clock::Steady(), absl::Milliseconds(1));
+  const auto work = queue.Push("all_reduce 1", [&] {
+    MutexLock lock(mu);
+    while (wakes < 3) changed.Wait(mu);
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(work->Wait(), absl::OkStatus());
+}
+
 TEST_F(OperationQueueTest, AFullQueueRefusesAndTheOperationUnderWayKeepsItsDeadline) {
   auto blocked = PushBlocked("all_reduce 1");
   std::vector<std::unique_ptr<Work>> waiting;

@@ -4,27 +4,36 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "store/prefix_store.h"
 #include "worker/engine/collectives/await_connected.h"
+#include "worker/engine/collectives/call_ledger.h"
+#include "worker/engine/collectives/ended_work.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/gloo/gloo_mesh.h"
 #include "worker/engine/collectives/gloo/gloo_reduce.h"
 #include "worker/engine/collectives/gloo/gloo_transfers.h"
 #include "worker/engine/collectives/gloo/interfaces.h"
 #include "worker/engine/collectives/gloo/striped_group.h"
+#include "worker/engine/collectives/links/peer_links.h"
 #include "worker/engine/collectives/operation_queue.h"
 
 namespace dp::engine {
 namespace {
+
+// How long an operation waits before its rank suspects that calls differ; how often it looks.
+constexpr absl::Duration kPatience = absl::Seconds(1);
+constexpr absl::Duration kLookInterval = absl::Milliseconds(500);
 
 class GlooGroup : public Group {
  public:
@@ -32,8 +41,13 @@ class GlooGroup : public Group {
   GlooGroup(int rank, int size, const GlooOptions& options, std::string interfaces)
       : options_(options),
         interfaces_(std::move(interfaces)),
+        ledger_(size),
         mesh_(rank, size, [this] { InterruptTransfers(); }),
-        queue_(options.group, [this] { Interrupt(); }) {}
+        queue_(
+            options.group, [this] { Interrupt(); }, Clock::Steady(), kLookInterval) {}
+
+  // The links go before the queue and the mesh: their last texts then precede the goodbyes.
+  ~GlooGroup() override { queue_.Close(); }
 
   // The first operation: finds the peers. Its deadline and Abort work as for any other operation.
   std::unique_ptr<Work> Connect(Store& store) {
@@ -44,6 +58,7 @@ class GlooGroup : public Group {
           auto stopped = [this] { return Stopped(); };
           absl::Status status = mesh_.Connect(store, options_, interfaces_, stopped, &missing);
           if (!status.ok() && Stopped()) return queue_.StopError("connect", missing);
+          if (status.ok()) OpenLinks();
           connecting_is_over_ = true;
           return status;
         },
@@ -58,7 +73,8 @@ class GlooGroup : public Group {
     const std::string name = absl::StrCat(NameOf(call), " ", call.number.value_or(number));
     const auto timeout = call.timeout;
     const auto run = [this, name, number, call = std::move(call)]() -> absl::Status {
-      GlooTransfers transfers(mesh_, [this] { return Stopped(); });
+      Called(NoteOf(number, call));
+      GlooTransfers transfers(mesh_, [this] { return Stopped() || !difference().ok(); });
       const bool done = Run(call, transfers, number, [&] { return Begin(&transfers); });
       End();
       return done ? absl::OkStatus() : Failure(name, transfers);
@@ -67,13 +83,27 @@ class GlooGroup : public Group {
   }
 
   std::unique_ptr<Work> Leave() override {
-    return queue_.Push("leave", [this]() -> absl::Status {
-      if (mesh_.Leave([this] { return Stopped(); })) return absl::OkStatus();
-      return queue_.StopError("leave", {});
+    const uint64_t number = operations_ + 1;
+    return queue_.Push("leave", [this, number]() -> absl::Status {
+      Called({.number = number, .leaves = true});
+      const bool left = mesh_.Leave([this] { return Stopped() || !difference().ok(); });
+      End();
+      if (left) return absl::OkStatus();
+      if (Stopped()) return queue_.StopError("leave", {});
+      return Named("leave", difference());
     });
   }
 
-  void Abort(const absl::Status& why) override { queue_.Abort(why); }
+  std::unique_ptr<Work> Pass(const Message& message) override {
+    if (absl::Status failure = queue_.failure(); !failure.ok())
+      return std::make_unique<EndedWork>(std::move(failure));
+    return links()->Pass(message);
+  }
+
+  void Abort(const absl::Status& why) override {
+    queue_.Abort(why);
+    if (PeerLinks* const open = links()) open->Abort(why);
+  }
 
  private:
   // Called when all lanes are added: from here on the operation can be interrupted. Returns false
@@ -90,7 +120,7 @@ class GlooGroup : public Group {
   }
 
   // Ranks whose calls disagree get different slots. No rank then receives bytes that were meant for
-  // another call, and the deadline names the ranks.
+  // another call, and rank 0 finds out (Judge).
   static uint64_t SlotOf(uint64_t number, const CallShape& shape) {
     uint64_t mix = shape.count;
     mix = NextRandom(mix) ^ static_cast<uint64_t>(shape.root);
@@ -197,17 +227,26 @@ class GlooGroup : public Group {
       MutexLock lock(mu_);
       transfers_ = transfers;
     }
-    return !Stopped() && mesh_.DeadPeers().empty();
+    return !Stopped() && difference().ok() && mesh_.DeadPeers().empty();
   }
 
   void End() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     transfers_ = nullptr;
+    running_.reset();
   }
 
-  // A dead peer takes precedence: its death is why the others are late.
+  static absl::Status Named(absl::string_view name, const absl::Status& difference) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", difference.message()));
+  }
+
+  // A peer that found the difference first may be gone already. Its verdict then is here. A dead
+  // peer precedes what is left, because its death is why the others are late.
   absl::Status Failure(const std::string& name, GlooTransfers& transfers) {
-    if (std::vector<int> dead = mesh_.DeadPeers(); !dead.empty()) return WentAway(name, dead);
+    const std::vector<int> dead = mesh_.DeadPeers();
+    if (!dead.empty() || transfers.failed_peer() >= 0) links()->CatchUp();
+    if (const absl::Status differs = difference(); !differs.ok()) return Named(name, differs);
+    if (!dead.empty()) return WentAway(name, dead);
     const StopReason stop = queue_.stop_reason();
     if (stop.kind == StopReason::Kind::kDeadline)
       return queue_.StopError(name, transfers.Laggards());
@@ -222,10 +261,117 @@ class GlooGroup : public Group {
   }
 
   void Interrupt() {
+    if (!Stopped()) return LookAtCalls();
     if (!connecting_is_over_) mesh_.Interrupt();
     InterruptTransfers();
     mesh_.InterruptLeave();
   }
+
+  void OpenLinks() DP_EXCLUDES(mu_) {
+    auto opened = std::make_unique<PeerLinks>(
+        mesh_.TakeLinks(),
+        PeerLinks::Options{.timeout = options_.group.timeout,
+                           .on_text = [this](int peer, LinkFrame::Kind kind,
+                                             const std::string& text) { Heard(peer, kind, text); },
+                           .on_told = [this] { Conclude(); },
+                           .on_failure = [this](const absl::Status& why) { queue_.Break(why); }});
+    MutexLock lock(mu_);
+    links_ = std::move(opened);
+  }
+
+  // Set once, before any operation.
+  PeerLinks* links() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return links_.get();
+  }
+
+  // How the calls of the ranks differ, once this rank knows it.
+  absl::Status difference() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return difference_;
+  }
+
+  void Called(CallNote note) DP_EXCLUDES(mu_) {
+    const absl::Time now = Clock::Steady().Now();
+    MutexLock lock(mu_);
+    ledger_.Called(std::move(note));
+    running_ = {.begun = now};
+  }
+
+  // Called now and then while somebody waits. A rank whose operation takes long tells rank 0 its
+  // calls, once. Rank 0 begins to listen.
+  void LookAtCalls() DP_EXCLUDES(mu_) {
+    std::string notes;
+    bool late = false;
+    {
+      MutexLock lock(mu_);
+      const absl::Time now = Clock::Steady().Now();
+      late = !verdict_.ok() && now - judged_ > kPatience;
+      const bool suspects = running_ && !running_->told && now - running_->begun >= kPatience;
+      if (links_ == nullptr || !(late || suspects)) return;
+      if (running_) running_->told = true;
+      if (rank() != 0) notes = ledger_.Notes();
+    }
+    if (late) return Conclude();
+    if (rank() != 0) return links()->Tell(0, LinkFrame::Kind::kNote, std::move(notes));
+    links()->Hear();
+    Judge();
+  }
+
+  // Rank 0 ends once it has told the others, so that they know before they see it end. A peer that
+  // cannot be told does not hold it up.
+  void Conclude() DP_EXCLUDES(mu_) {
+    absl::Status verdict;
+    {
+      MutexLock lock(mu_);
+      verdict = verdict_;
+    }
+    if (!verdict.ok()) EndBecause(verdict);
+  }
+
+  // On the thread of the links.
+  void Heard(int peer, LinkFrame::Kind kind, const std::string& text) DP_EXCLUDES(mu_) {
+    if (rank() == 0 && kind == LinkFrame::Kind::kNote) {
+      absl::StatusOr<std::vector<CallNote>> notes = DecodeCallNotes(text, size());
+      if (!notes.ok()) return;  // nobody can act on it
+      {
+        MutexLock lock(mu_);
+        ledger_.Heard(peer, *std::move(notes));
+      }
+      Judge();
+    } else if (peer == 0 && kind == LinkFrame::Kind::kVerdict) {
+      EndBecause(absl::InvalidArgumentError(text));
+    }
+  }
+
+  // Rank 0 tells everybody how calls differ. Ranks that have passed the operation fail at their
+  // next.
+  void Judge() DP_EXCLUDES(mu_) {
+    absl::Status verdict;
+    {
+      MutexLock lock(mu_);
+      if (!verdict_.ok()) return;
+      verdict_ = verdict = ledger_.Check();
+      judged_ = Clock::Steady().Now();
+    }
+    if (verdict.ok()) return;
+    for (const int peer : Peers())
+      links()->Tell(peer, LinkFrame::Kind::kVerdict, std::string(verdict.message()));
+  }
+
+  void EndBecause(const absl::Status& difference) DP_EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      if (difference_.ok()) difference_ = difference;
+    }
+    InterruptTransfers();
+    mesh_.InterruptLeave();
+  }
+
+  struct RunningCall {
+    absl::Time begun;
+    bool told = false;
+  };
 
   const GlooOptions options_;
   const std::string interfaces_;
@@ -234,8 +380,14 @@ class GlooGroup : public Group {
   std::atomic<bool> connecting_is_over_ = false;
   Mutex mu_;
   GlooTransfers* transfers_ DP_GUARDED_BY(mu_) = nullptr;  // of the running operation
+  std::optional<RunningCall> running_ DP_GUARDED_BY(mu_);
+  CallLedger ledger_ DP_GUARDED_BY(mu_);
+  absl::Status verdict_ DP_GUARDED_BY(mu_);  // rank 0's, which it tells the others first
+  absl::Time judged_ DP_GUARDED_BY(mu_);
+  absl::Status difference_ DP_GUARDED_BY(mu_);
   GlooMesh mesh_;
-  OperationQueue queue_;  // last: its thread uses the rest
+  OperationQueue queue_;                                 // its thread uses the rest
+  std::unique_ptr<PeerLinks> links_ DP_GUARDED_BY(mu_);  // last: they end first
 };
 
 absl::StatusOr<std::unique_ptr<Group>> ConnectOver(Store& store, int rank, int size,

@@ -39,8 +39,21 @@ Groups OpenGloo(int size, const GroupOptions& options) {
 
 INSTANTIATE_TEST_SUITE_P(GlooGroup, GroupConformance,
                          ::testing::Combine(::testing::Values(Backend{.open = OpenGloo,
-                                                                      .states_differences = false}),
+                                                                      .all_meet = false}),
                                             ::testing::Range(1, 5)));
+INSTANTIATE_TEST_SUITE_P(GlooGroup, MessageConformance,
+                         ::testing::Combine(::testing::Values(Backend{.open = OpenGloo}),
+                                            ::testing::Range(1, 5)));
+
+TEST(GlooGroupTest, ARankThatLeavesWhileOthersCallIsStated) {
+  Groups groups = OpenGloo(2, {});
+  OnEveryRank(groups, [](Group& group) {
+    const absl::Status status = (group.rank() == 0 ? group.Leave() : group.Barrier())->Wait();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(": rank 0 leaves the group, rank 1 calls barrier"));
+  });
+}
 
 TEST(GlooGroupTest, ConnectNamesTheRanksThatDidNotArrive) {
   HashStore store;

@@ -1,5 +1,6 @@
 #include "worker/engine/collectives/gloo/gloo_mesh.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "gloo/transport/address.h"
 #include "gloo/transport/pair.h"
+#include "gloo/transport/tcp/address.h"
 #include "gloo/transport/tcp/device.h"
 #include "worker/engine/collectives/gloo/interfaces.h"
 #include "worker/engine/collectives/store_arrival.h"
@@ -69,17 +71,19 @@ absl::Status GlooMesh::Connect(Store& store, const GlooOptions& options,
                                std::vector<int>* missing) {
   BlockSigpipe();
   DP_RETURN_IF_ERROR(Open(options));
+  DP_RETURN_IF_ERROR(ListenToPeers());
   DP_ASSIGN_OR_RETURN(const std::vector<std::string> cards,
                       AwaitRanks(store, "gloo", rank_, size_,
-                                 absl::StrCat(interfaces, "\n", Addresses()), stopped, missing));
-  std::vector<std::string> lists, addresses;
+                                 absl::StrCat(interfaces, "\n", Card()), stopped, missing));
+  std::vector<std::string> lists, places;
   for (const std::string& card : cards) {
     const std::pair<std::string, std::string> parts =
         absl::StrSplit(card, absl::MaxSplits('\n', 1));
     lists.push_back(parts.first);
-    addresses.push_back(parts.second);
+    places.push_back(parts.second);
   }
   DP_RETURN_IF_ERROR(CheckListsAsLong(lists));
+  DP_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ReadCards(places));
   DP_RETURN_IF_ERROR(ConnectPairs(addresses, stopped, missing));
   StartWatch();
   return absl::OkStatus();
@@ -103,6 +107,42 @@ absl::Status GlooMesh::Open(const GlooOptions& options) {
   MutexLock lock(mu_);
   opened_ = true;
   return absl::OkStatus();
+}
+
+absl::Status GlooMesh::ListenToPeers() {
+  if (size_ == 1) return absl::OkStatus();
+  const auto own =
+      gloo::transport::tcp::Address(context_->getPair(rank_ == 0 ? 1 : 0)->address().bytes());
+  sockaddr_storage address = own.getSockaddr();
+  auto& four = reinterpret_cast<sockaddr_in&>(address);
+  auto& six = reinterpret_cast<sockaddr_in6&>(address);
+  const bool is_six = address.ss_family == AF_INET6;
+  (is_six ? six.sin6_port : four.sin_port) = 0;  // any free port
+  DP_ASSIGN_OR_RETURN(link_listener_,
+                      ListenForLinks({reinterpret_cast<const char*>(&address),
+                                      is_six ? sizeof(sockaddr_in6) : sizeof(sockaddr_in)},
+                                     size_));
+  DP_ASSIGN_OR_RETURN(link_place_.address, AddressOfListener(link_listener_));
+  link_place_.token = Unguessable();
+  return absl::OkStatus();
+}
+
+std::string GlooMesh::Card() const { return absl::StrCat(Encode(link_place_), "\n", Addresses()); }
+
+absl::StatusOr<std::vector<std::string>> GlooMesh::ReadCards(
+    const std::vector<std::string>& cards) {
+  std::vector<std::string> addresses;
+  if (size_ == 1) return addresses;
+  for (const std::string& card : cards) {
+    const size_t end = card.find('\n');
+    DP_ASSIGN_OR_RETURN(link_places_.emplace_back(), DecodeLinkPlace(card.substr(0, end)));
+    addresses.push_back(end == std::string::npos ? "" : card.substr(end + 1));
+  }
+  return addresses;
+}
+
+absl::StatusOr<LinkMembership> GlooMesh::TakeLinks() {
+  return JoinLinks(rank_, std::move(link_places_), std::move(link_listener_));
 }
 
 // The addresses of our side of every pair, padded to equal length, by rank; ours is blank.

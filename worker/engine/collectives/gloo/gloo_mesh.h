@@ -10,12 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "gloo/transport/context.h"
 #include "gloo/transport/device.h"
 #include "gloo/transport/unbound_buffer.h"
 #include "store/store.h"
 #include "worker/engine/collectives/gloo/gloo_group.h"
+#include "worker/engine/collectives/links/link_place.h"
 
 namespace dp::engine {
 
@@ -40,6 +42,8 @@ class GlooMesh {
   // interface of the options; every rank has one as long. Errors: as ConnectGloo, without deadline.
   absl::Status Connect(Store& store, const GlooOptions& options, const std::string& interfaces,
                        const std::function<bool()>& stopped, std::vector<int>* missing);
+  // After Connect: the means of links between the ranks. Call it once.
+  absl::StatusOr<LinkMembership> TakeLinks();
   // Wakes a Connect under way. The mesh is unusable afterwards.
   void Interrupt() DP_EXCLUDES(mu_);
 
@@ -61,7 +65,13 @@ class GlooMesh {
   using Buffers = std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>>;
 
   absl::Status Open(const GlooOptions& options) DP_EXCLUDES(mu_);
+  // Listens for links at the address of this rank's pairs.
+  absl::Status ListenToPeers();
   std::string Addresses() const;
+  // The text that this rank puts into the store: its place for links, a line end, its addresses.
+  std::string Card() const;
+  // The addresses in the cards. Keeps the places.
+  absl::StatusOr<std::vector<std::string>> ReadCards(const std::vector<std::string>& cards);
   absl::Status ConnectPairs(const std::vector<std::string>& addresses,
                             const std::function<bool()>& stopped, std::vector<int>* missing);
   void StartWatch();
@@ -81,7 +91,10 @@ class GlooMesh {
   // Set by Connect before other threads use them.
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
-  std::vector<uint8_t> goodbyes_;  // by rank; room for one byte each
+  FileDescriptor link_listener_;
+  LinkPlace link_place_;
+  std::vector<LinkPlace> link_places_;  // by rank
+  std::vector<uint8_t> goodbyes_;       // by rank; room for one byte each
   // Used by the queue's thread until that thread has ended, then by the watch.
   Buffers said_goodbyes_;
 

@@ -64,7 +64,7 @@ class Shares {
   Collective ShareOfGather(int stripe) const {
     Collective share = call_;
     share.shape = {.kind = CallShape::Kind::kExchange};
-    share.verb = NameOf(call_);
+    share.step_of = NameOf(call_);
     const size_t bytes = call_.input.size(), ranks = call_.output.size() / bytes;
     share.sent.assign(ranks, PartOf(call_.input, stripe));
     for (size_t r = 0; r < ranks; ++r)
@@ -105,6 +105,10 @@ class StripedGroup : public Group {
       return Outcome(Run(call, turn), name, timeout);
     };
     return queue_.Push(name, run, timeout);
+  }
+
+  std::unique_ptr<Work> Pass(const Message& message) override {
+    return stripes_[0]->Pass(message);
   }
 
   std::unique_ptr<Work> Leave() override {

@@ -63,6 +63,9 @@ class HierarchicalGroup : public Group {
     return queue_.Push(name, run, timeout);
   }
 
+  // Every rank is connected with every other by the group between hosts.
+  std::unique_ptr<Work> Pass(const Message& message) override { return between_->Pass(message); }
+
   std::unique_ptr<Work> Leave() override {
     return queue_.Push("leave",
                        [this] { return Outcome(between_->Leave()->Wait(), "leave", timeout_); });

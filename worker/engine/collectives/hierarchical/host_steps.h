@@ -98,7 +98,7 @@ class HostSteps {
   static Collective Barrier() { return {.shape = {.kind = CallShape::Kind::kBarrier}}; }
 
   Collective Named(Collective call) const {
-    call.verb = name_;
+    call.step_of = name_;
     call.number = number_;
     call.timeout = deadline_ - Clock::Steady().Now();
     return call;

@@ -7,7 +7,9 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "worker/engine/collectives/ended_work.h"
 #include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/links/peer_links.h"
 #include "worker/engine/collectives/local/rank_part.h"
 #include "worker/engine/collectives/operation_queue.h"
 
@@ -112,22 +114,27 @@ class Meeting {
 
 class LocalGroup : public Group {
  public:
-  LocalGroup(std::shared_ptr<Meeting> meeting, int rank, int size, const GroupOptions& options)
+  LocalGroup(std::shared_ptr<Meeting> meeting, int rank, int size, const GroupOptions& options,
+             absl::StatusOr<LinkMembership> links)
       : meeting_(std::move(meeting)),
         rank_(rank),
         size_(size),
-        queue_(options, [this] { meeting_->Stop(rank_); }) {}
+        queue_(options, [this] { meeting_->Stop(rank_); }),
+        links_(std::move(links),
+               {.timeout = options.timeout,
+                .on_failure = [this](const absl::Status& why) { queue_.Break(why); }}) {}
 
   ~LocalGroup() override {
     queue_.Abort(absl::AbortedError("its group was closed"));
     meeting_->Leave(rank_);
+    queue_.Close();  // before the links go
   }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
   std::unique_ptr<Work> Start(Collective call) override {
-    std::string name = absl::StrCat(NameOf(call), " ", ++operations_);
+    std::string name = absl::StrCat(NameOf(call.shape), " ", ++operations_);
     const auto timeout = call.timeout;
     const auto run = [this, name, call = std::move(call)]() -> absl::Status {
       std::vector<int> missing;
@@ -153,7 +160,16 @@ class LocalGroup : public Group {
     return queue_.Push("leave", [] { return absl::OkStatus(); });
   }
 
-  void Abort(const absl::Status& why) override { queue_.Abort(why); }
+  std::unique_ptr<Work> Pass(const Message& message) override {
+    if (absl::Status failure = queue_.failure(); !failure.ok())
+      return std::make_unique<EndedWork>(std::move(failure));
+    return links_.Pass(message);
+  }
+
+  void Abort(const absl::Status& why) override {
+    queue_.Abort(why);
+    links_.Abort(why);
+  }
 
  private:
   std::vector<const Collective*> Calls() const {
@@ -176,17 +192,41 @@ class LocalGroup : public Group {
   const int rank_;
   const int size_;
   int64_t operations_ = 0;
-  OperationQueue queue_;  // last: its thread uses the rest
+  OperationQueue queue_;  // its thread uses the rest
+  PeerLinks links_;       // last: they end first
 };
+
+// The links of all ranks. Errors: the system's, of one rank.
+std::vector<absl::StatusOr<LinkMembership>> LinkLocally(int size) {
+  std::vector<absl::StatusOr<LinkMembership>> links;
+  if (size == 1) {
+    links.push_back(absl::FailedPreconditionError("one rank has no peer"));
+    return links;
+  }
+  const std::string name = absl::StrCat("dp-local-", Unguessable()), token = Unguessable();
+  std::vector<LinkPlace> places;
+  for (int r = 0; r < size; ++r)
+    places.push_back({LocalLinkAddress(absl::StrCat(name, "-", r)), token});
+  for (int r = 0; r < size; ++r) {
+    absl::StatusOr<FileDescriptor> listener = ListenForLinks(places[r].address, size);
+    if (listener.ok()) {
+      links.push_back(JoinLinks(r, places, *std::move(listener)));
+    } else {
+      links.push_back(listener.status());
+    }
+  }
+  return links;
+}
 
 }  // namespace
 
 std::vector<std::unique_ptr<Group>> MakeLocalGroups(int size, const GroupOptions& options) {
   DP_CHECK(size > 0);
   auto meeting = std::make_shared<Meeting>(size);
+  std::vector<absl::StatusOr<LinkMembership>> links = LinkLocally(size);
   std::vector<std::unique_ptr<Group>> groups;
   for (int r = 0; r < size; ++r)
-    groups.push_back(std::make_unique<LocalGroup>(meeting, r, size, options));
+    groups.push_back(std::make_unique<LocalGroup>(meeting, r, size, options, std::move(links[r])));
   return groups;
 }
 

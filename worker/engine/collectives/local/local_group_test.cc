@@ -8,6 +8,9 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(LocalGroup, GroupConformance,
                          ::testing::Combine(::testing::Values(Backend{MakeLocalGroups}),
                                             ::testing::Range(1, 5)));
+INSTANTIATE_TEST_SUITE_P(LocalGroup, MessageConformance,
+                         ::testing::Combine(::testing::Values(Backend{MakeLocalGroups}),
+                                            ::testing::Range(1, 5)));
 
 TEST(LocalGroupTest, OneRankAloneLeavesMemoryUntouchedWhichMayBeADevices) {
   Groups groups = MakeLocalGroups(1);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "worker/engine/collectives/local/local_group.h"
-#include "worker/engine/collectives/nccl/ended_work.h"
+#include "worker/engine/collectives/ended_work.h"
 
 namespace dp::engine {
 namespace {

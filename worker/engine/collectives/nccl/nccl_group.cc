@@ -101,7 +101,7 @@ class NcclGroup : public Group {
   // A deadline of its own is only for groups of the host: on a device, each counts from when the
   // device has reached the operation.
   std::unique_ptr<Work> Start(Collective call) override {
-    const absl::string_view name = NameOf(call);
+    const absl::string_view name = NameOf(call.shape);
     if (call.shape.kind == CallShape::Kind::kBarrier) call = SumOf(barrier_);
     size_t bytes = call.input.size();
     for (size_t r = 0; r < call.sent.size(); ++r)

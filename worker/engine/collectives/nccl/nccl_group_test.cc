@@ -62,6 +62,17 @@ INSTANTIATE_TEST_SUITE_P(NcclGroup, GroupConformance,
                                                 .words_of_gone = "; remote process exited"}),
                                             ::testing::Range(1, 5)));
 
+TEST_F(NcclGroupTest, ThereAreNoMessagesBetweenTwoRanks) {
+  Groups groups = OpenFakeNccl(2, {});
+  int32_t value = 0;
+  const absl::Status status = groups[0]->Send(absl::Span<int32_t>(&value, 1), 1)->Wait();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(
+      status.message(),
+      "send to rank 1, tag 0: this backend has no messages between two ranks; use an exchange "
+      "of all ranks");
+}
+
 TEST_F(NcclGroupTest, TheUniqueIdOfRankZeroTravelsThroughTheStore) {
   Groups groups = Open(2);
   EXPECT_EQ(store_.Get("nccl/0/arrived", absl::ZeroDuration()).value(),

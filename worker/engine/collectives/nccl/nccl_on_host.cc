@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "worker/engine/collectives/nccl/ended_work.h"
+#include "worker/engine/collectives/ended_work.h"
 
 namespace dp::engine {
 namespace {

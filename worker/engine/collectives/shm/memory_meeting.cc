@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/check.h"
-#include "base/random.h"
 #include "base/status.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/shm/host_card.h"
@@ -31,20 +30,6 @@ constexpr char kWelcome[] = "welcome";
 constexpr int kAnswerWaitMs = 250;
 static_assert(kSharingRanksMax + 1 <= kFilesPerMessageMax);
 
-// 128 bits that nobody else can guess.
-std::string Unguessable() {
-  return absl::StrCat(absl::Hex(EntropySeed(), absl::kZeroPad16),
-                      absl::Hex(EntropySeed(), absl::kZeroPad16));
-}
-
-// Takes the same time wherever the texts differ.
-bool SameToken(absl::string_view a, absl::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
-  return difference == 0;
-}
-
 // A caller's first message: its rank and rank 0's token, with the reading end of its life line.
 std::string Greeting(int rank, absl::string_view token) { return absl::StrCat(rank, " ", token); }
 
@@ -56,7 +41,9 @@ class MemoryMeeting {
 
   absl::StatusOr<SharedMembership> Run() {
     DP_RETURN_IF_ERROR(ExchangeCards());
-    DP_RETURN_IF_ERROR(AgreeOnCalls(rank_ == 0 ? absl::OkStatus() : CallRank0()));
+    absl::Status able = ListenToPeers();
+    if (able.ok() && rank_ != 0) able = CallRank0();
+    DP_RETURN_IF_ERROR(AgreeOnCalls(able));
     return rank_ == 0 ? WelcomeAll() : AwaitWelcome();
   }
 
@@ -95,6 +82,16 @@ class MemoryMeeting {
     card.token = Unguessable();
     DP_ASSIGN_OR_RETURN(file_, SharedSegment::MakeFile(size_));
     DP_ASSIGN_OR_RETURN(link_, ListenLocally(card.socket, size_));
+    return absl::OkStatus();
+  }
+
+  // Nobody links before all have agreed on their calls, hence listen.
+  absl::Status ListenToPeers() {
+    std::vector<LinkPlace> places;
+    for (int r = 0; r < size_; ++r)
+      places.push_back({LocalLinkAddress(absl::StrCat(rank_0_.socket, "-", r)), rank_0_.token});
+    DP_ASSIGN_OR_RETURN(FileDescriptor listener, ListenForLinks(places[rank_].address, size_));
+    DP_ASSIGN_OR_RETURN(links_, JoinLinks(rank_, std::move(places), std::move(listener)));
     return absl::OkStatus();
   }
 
@@ -189,7 +186,8 @@ class MemoryMeeting {
 
   absl::StatusOr<SharedMembership> Join(std::vector<FileDescriptor> lines) {
     DP_ASSIGN_OR_RETURN(SharedSegment segment, SharedSegment::Map(file_, size_));
-    return SharedMembership{std::move(segment), {std::move(own_life_), std::move(lines)}};
+    return SharedMembership{
+        std::move(segment), {std::move(own_life_), std::move(lines)}, std::move(links_)};
   }
 
   Store& store_;
@@ -201,6 +199,7 @@ class MemoryMeeting {
   FileDescriptor life_line_, own_life_;  // the ends of this rank's life line
   FileDescriptor file_;                  // the segment's
   FileDescriptor link_;                  // rank 0's listener; another rank's call to it
+  LinkMembership links_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "store/store.h"
+#include "worker/engine/collectives/links/link_place.h"
 #include "worker/engine/collectives/shm/rank_watch.h"
 #include "worker/engine/collectives/shm/shared_segment.h"
 
@@ -14,6 +15,7 @@ namespace dp::engine {
 struct SharedMembership {
   SharedSegment segment;
   LifeLines life_lines;
+  LinkMembership links;
 };
 
 // Brings the ranks of one host together (docs/collectives.md, "Shared memory"). Rank 0 makes a

@@ -10,7 +10,9 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "worker/engine/collectives/await_connected.h"
+#include "worker/engine/collectives/ended_work.h"
 #include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/links/peer_links.h"
 #include "worker/engine/collectives/operation_queue.h"
 #include "worker/engine/collectives/shm/memory_meeting.h"
 #include "worker/engine/collectives/shm/rank_ticks.h"
@@ -47,9 +49,13 @@ class ShmGroup : public Group {
   ShmGroup(int rank, int size, const ShmOptions& options)
       : rank_(rank),
         size_(size),
+        timeout_(options.group.timeout),
         connect_timeout_(options.connect_timeout),
         names_(options.names),
         queue_(options.group, [this] { Interrupt(); }) {}
+
+  // The links go before the queue.
+  ~ShmGroup() override { queue_.Close(); }
 
   // The first operation: finds the peers. Its deadline and Abort work as for any other operation.
   std::unique_ptr<Work> Connect(Store& store) {
@@ -110,17 +116,37 @@ class ShmGroup : public Group {
     });
   }
 
-  void Abort(const absl::Status& why) override { queue_.Abort(why); }
+  std::unique_ptr<Work> Pass(const Message& message) override {
+    if (absl::Status failure = queue_.failure(); !failure.ok())
+      return std::make_unique<EndedWork>(std::move(failure));
+    return links()->Pass(message);
+  }
+
+  void Abort(const absl::Status& why) override {
+    queue_.Abort(why);
+    if (PeerLinks* const open = links()) open->Abort(why);
+  }
 
  private:
   bool Stopped() const { return queue_.stop_reason().kind != StopReason::Kind::kNone; }
 
   absl::Status Become(SharedMembership membership) DP_EXCLUDES(mu_) {
+    auto links = std::make_unique<PeerLinks>(
+        std::move(membership.links),
+        PeerLinks::Options{.timeout = timeout_,
+                           .on_failure = [this](const absl::Status& why) { queue_.Break(why); }});
     auto connected = std::make_unique<Connected>(std::move(membership), rank_, size_);
     MutexLock lock(mu_);
+    links_ = std::move(links);
     connected_ = std::move(connected);
     interruptible_ = &connected_->ticks;
     return absl::OkStatus();
+  }
+
+  // Set once, before any operation.
+  PeerLinks* links() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return links_.get();
   }
 
   // A dead peer takes precedence: its death is why the others are late.
@@ -151,6 +177,7 @@ class ShmGroup : public Group {
 
   const int rank_;
   const int size_;
+  const absl::Duration timeout_;
   const absl::Duration connect_timeout_;
   const std::vector<int> names_;
   uint64_t operations_ = 0;
@@ -158,7 +185,8 @@ class ShmGroup : public Group {
   std::unique_ptr<Connected> connected_;  // set by the queue's thread, once
   Mutex mu_;
   RankTicks* interruptible_ DP_GUARDED_BY(mu_) = nullptr;  // of connected_
-  OperationQueue queue_;                                   // last: its thread uses the rest
+  OperationQueue queue_;                                   // its thread uses the rest
+  std::unique_ptr<PeerLinks> links_ DP_GUARDED_BY(mu_);    // last: they end first
 };
 
 }  // namespace

@@ -40,6 +40,9 @@ Groups OpenShm(int size, const GroupOptions& options) {
 INSTANTIATE_TEST_SUITE_P(ShmGroup, GroupConformance,
                          ::testing::Combine(::testing::Values(Backend{OpenShm}),
                                             ::testing::Range(1, 5)));
+INSTANTIATE_TEST_SUITE_P(ShmGroup, MessageConformance,
+                         ::testing::Combine(::testing::Values(Backend{OpenShm}),
+                                            ::testing::Range(1, 5)));
 
 // Sizes around every border: of a slice, of a chunk, of the sums that are reduced whole.
 TEST(ShmGroupTest, SumsOfEverySizeAreInTheOrderOfTheTree) {

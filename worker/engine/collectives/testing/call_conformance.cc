@@ -1,15 +1,12 @@
-// The part of the suite about single calls: every operation, type and reduction, and calls that
-// disagree.
+// The part of the suite about single calls: every operation, type and reduction.
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
 #include "worker/engine/collectives/reduce/half_floats.h"
 #include "worker/engine/collectives/reduce/ordered_reduce.h"
 #include "worker/engine/collectives/testing/group_conformance.h"
@@ -229,83 +226,6 @@ TEST_P(GroupConformance, ABarrierWithATimeOfItsOwnNamesWhoIsLate) {
                          : size() == 3 ? "ranks 1, 2"
                                        : "ranks 1, 2, 3",
                          " did not arrive within 50ms"));
-}
-
-TEST_P(GroupConformance, CallsThatDisagreeFailOnEveryRankWithTheDifference) {
-  if (alone()) GTEST_SKIP() << "one rank agrees with itself";
-  if (!states_differences()) GTEST_SKIP() << "this backend states no difference";
-  using Start = std::function<std::unique_ptr<Work>(Group&, bool differs)>;
-  std::vector<float> floats(40);
-  Bytes bytes(160), gathered(160 * 4);
-  const absl::Span<float> data = absl::MakeSpan(floats);
-  const absl::Span<uint8_t> raw = absl::MakeSpan(bytes);
-  struct Case {
-    std::string first, other;
-    Start start;
-  };
-  const std::vector<Case> cases{
-      {"all_reduce of 40 float32, op sum", "all_reduce of 39 float32, op sum",
-       [&](Group& group, bool differs) {
-         return group.AllReduce(data.first(differs ? 39 : 40), ReduceOp::kSum);
-       }},
-      {"all_reduce of 40 float32, op sum", "all_reduce of 40 float32, op product",
-       [&](Group& group, bool differs) {
-         return group.AllReduce(data, differs ? ReduceOp::kProduct : ReduceOp::kSum);
-       }},
-      {"all_reduce of 40 float32, op sum", "all_reduce of 40 int32, op sum",
-       [&](Group& group, bool differs) {
-         return group.AllReduce({differs ? DataType::kInt32 : DataType::kFloat32, raw},
-                                ReduceOp::kSum);
-       }},
-      {"all_reduce of 40 float32, op avg", "all_reduce of 40 float32, op avg in rank order",
-       [&](Group& group, bool differs) {
-         return group.AllReduce(
-             data, {ReduceOp::kMean, differs ? ReduceOrder::kRank : ReduceOrder::kTree});
-       }},
-      {"broadcast of 160 uint8 from rank 0", "broadcast of 160 uint8 from rank 1",
-       [&](Group& group, bool differs) { return group.Broadcast(raw, differs ? 1 : 0); }},
-      {"reduce of 40 float32, op sum, to rank 0", "reduce of 40 float32, op sum, to rank 1",
-       [&](Group& group, bool differs) {
-         return group.Reduce(data, ReduceOp::kSum, differs ? 1 : 0);
-       }},
-      {"all_gather of 160 uint8", "broadcast of 160 uint8 from rank 0",
-       [&](Group& group, bool differs) {
-         if (differs) return group.Broadcast(raw, 0);
-         return group.AllGather(raw, absl::MakeSpan(gathered).first(160u * group.size()));
-       }},
-  };
-  for (const Case& one : cases) {
-    Groups groups = Open();
-    const int odd = size() - 1;
-    std::vector<std::unique_ptr<Work>> works;
-    for (auto& group : groups) works.push_back(one.start(*group, group->rank() == odd));
-    for (auto& work : works) {
-      const absl::Status status = work->Wait();
-      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-      EXPECT_THAT(std::string(status.message()),
-                  ::testing::EndsWith(absl::StrCat(": rank 0 calls ", one.first, ", rank ", odd,
-                                                   " calls ", one.other)));
-    }
-  }
-}
-
-TEST_P(GroupConformance, PiecesOfUnexpectedSizeFailOnEveryRank) {
-  if (alone()) GTEST_SKIP() << "one rank agrees with itself";
-  if (!states_differences()) GTEST_SKIP() << "this backend states no difference";
-  Groups groups = Open();
-  Bytes room(100 * 4);
-  OnEveryRank(groups, [&](Group& group) {
-    // Rank 0 sends 7 bytes to the last rank, which expects 8; all other pieces are empty.
-    std::vector<absl::Span<const uint8_t>> sent(size());
-    std::vector<absl::Span<uint8_t>> received(size());
-    Bytes piece(8);
-    if (group.rank() == 0) sent.back() = absl::MakeSpan(piece).first(7);
-    if (group.rank() == size() - 1) received.front() = absl::MakeSpan(piece);
-    const absl::Status status = group.Exchange(sent, received)->Wait();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(status.message(), absl::StrCat("exchange 1: rank 0 sends 7 bytes to rank ",
-                                             size() - 1, ", which expects 8"));
-  });
 }
 
 }  // namespace dp::engine

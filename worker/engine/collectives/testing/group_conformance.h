@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/group.h"
 
-// The suite that every backend of Group must pass (group_conformance.cc, call_conformance.cc). Each
-// backend runs it with 1 to 4 ranks as threads:
+// The suite that every backend of Group must pass. Its cases are in the files of this folder that
+// end in _conformance.cc. Each backend runs it with 1 to 4 ranks as threads:
 //
 //   INSTANTIATE_TEST_SUITE_P(LocalGroup, GroupConformance,
 //                            ::testing::Combine(::testing::Values(Backend{OpenLocal}),
@@ -27,9 +27,11 @@ struct Backend {
   bool names_ranks = true;
   // Whether a call may have a time limit of its own.
   bool has_limits_of_calls = true;
-  // Whether calls that disagree fail at once, with the difference. Elsewhere they meet the
-  // deadline.
+  // Whether calls that disagree fail with the difference. Elsewhere they meet the deadline.
   bool states_differences = true;
+  // Whether no rank passes an exchange before all have called it. Elsewhere a rank passes one that
+  // has no piece for it and from it; a difference then shows in its next operation.
+  bool all_meet = true;
   // The backend's own words about a rank that is gone, which follow the name.
   std::string words_of_gone = "";
 };
@@ -50,7 +52,19 @@ class GroupConformance : public ::testing::TestWithParam<std::tuple<Backend, int
   std::string words_of_gone() const { return std::get<0>(GetParam()).words_of_gone; }
   bool has_limits_of_calls() const { return std::get<0>(GetParam()).has_limits_of_calls; }
   bool states_differences() const { return std::get<0>(GetParam()).states_differences; }
+  bool all_meet() const { return std::get<0>(GetParam()).all_meet; }
   bool alone() const { return size() == 1; }
 };
+
+// The suite of backends that pass messages between two ranks (message_conformance.cc), with the
+// same parameters.
+class MessageConformance : public GroupConformance {
+ protected:
+  void SetUp() override {
+    if (alone()) GTEST_SKIP() << "one rank has no peer";
+  }
+  int last() const { return size() - 1; }
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MessageConformance);
 
 }  // namespace dp::engine

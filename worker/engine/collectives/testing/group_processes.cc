@@ -129,6 +129,38 @@ TEST_P(GroupProcesses, ADeathIsSeenAtOnceByAnOperationThatWaitsForSomebodyElse) 
   EXPECT_EQ(world[0]->Hear(), "UNAVAILABLE: all_reduce 1: rank 2 went away");
 }
 
+TEST_P(GroupProcesses, AKilledPeerOfAMessageIsNamed) {
+  World world = Start(3, absl::Minutes(10), [this](Group& group, const Process::Line& line) {
+    std::vector<float> data(floats());
+    const auto receive = group.Receive(absl::MakeSpan(data), 2, 4);
+    const auto send = group.Send(absl::MakeConstSpan(data), 2, 5);
+    const absl::Status status = receive->Wait();
+    line.Say(send->Wait() == status ? TextOfStatus(status) : "the first failure did not end both");
+  });
+  for (int r : {0, 1}) world[r]->Command();
+  world[2]->Signal(SIGKILL);
+  for (int r : {0, 1})
+    EXPECT_EQ(world[r]->Hear(), "UNAVAILABLE: recv from rank 2, tag 4: rank 2 went away");
+}
+
+// Whoever knows first is gone at once, and takes its connections along.
+TEST_P(GroupProcesses, RanksThatDifferAndEndAtOnceStateItAll) {
+  World world = Start(3, absl::Minutes(10), [](Group& group, const Process::Line& line) {
+    std::vector<float> data(100);
+    const auto work = group.rank() == 1
+                          ? group.AllReduce(absl::MakeSpan(data).first(99), ReduceOp::kSum)
+                          : group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum);
+    line.Say(TextOfStatus(work->Wait()));
+    _exit(0);
+  });
+  for (auto& process : world) process->Command();
+  for (auto& process : world)
+    EXPECT_EQ(
+        process->Hear(),
+        "INVALID_ARGUMENT: all_reduce 1: rank 0 calls all_reduce of 100 float32, op sum, rank "
+        "1 calls all_reduce of 99 float32, op sum");
+}
+
 TEST_P(GroupProcesses, ARankThatNeverComesIsTheOnlyOneTheDeadlineNames) {
   World world = Start(4, absl::Seconds(5), [](Group& group, const Process::Line& line) {
     std::vector<float> data(100000);

@@ -1,0 +1,60 @@
+#include "worker/engine/collectives/links/peer_links.h"
+
+#include <utility>
+
+#include "worker/engine/collectives/ended_work.h"
+#include "worker/engine/collectives/links/link_loop.h"
+#include "worker/engine/collectives/links/pending_message.h"
+
+namespace dp::engine {
+
+PeerLinks::PeerLinks(absl::StatusOr<LinkMembership> membership, Options options)
+    : why_none_(membership.status()),
+      timeout_(options.timeout),
+      loop_(membership.ok() ? std::make_unique<LinkLoop>(*std::move(membership), std::move(options))
+                            : nullptr) {}
+
+PeerLinks::~PeerLinks() {
+  if (loop_ == nullptr) return;
+  loop_->Close();
+  std::jthread thread;  // joined without the lock, which a callback may want
+  MutexLock lock(mu_);
+  closing_ = true;
+  std::swap(thread, thread_);
+}
+
+void PeerLinks::Start() {
+  MutexLock lock(mu_);
+  if (!closing_ && !thread_.joinable()) thread_ = std::jthread([this] { loop_->Run(); });
+}
+
+std::unique_ptr<Work> PeerLinks::Pass(const Message& message) {
+  if (loop_ == nullptr) return std::make_unique<EndedWork>(why_none_);
+  auto pending = std::make_shared<PendingMessage>(message, timeout_);
+  if (absl::Status pushed = loop_->Push(pending); !pushed.ok())
+    return std::make_unique<EndedWork>(std::move(pushed));
+  Start();
+  return std::make_unique<MessageWork>(std::move(pending));
+}
+
+void PeerLinks::Tell(int peer, LinkFrame::Kind kind, std::string text) {
+  if (loop_ == nullptr) return;
+  loop_->Tell(peer, kind, std::move(text));
+  Start();
+}
+
+void PeerLinks::Hear() {
+  if (loop_ != nullptr) Start();
+}
+
+void PeerLinks::CatchUp() {
+  if (loop_ == nullptr) return;
+  Start();
+  loop_->CatchUp();
+}
+
+void PeerLinks::Abort(const absl::Status& why) {
+  if (loop_ != nullptr) loop_->Abort(why);
+}
+
+}  // namespace dp::engine
