@@ -1,4 +1,6 @@
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -10,6 +12,7 @@ namespace dp::distributed {
 
 using library::CheckArrays;
 using library::CheckCount;
+using library::CheckPeer;
 using library::InEngine;
 using library::JoinedGroup;
 using library::MemberOf;
@@ -67,6 +70,35 @@ Work all_gather_async(MutableElements output, Elements input, const ProcessGroup
                              engine::Group& engine) { return engine.AllGather(from, to); });
 }
 
+Work send_async(Elements data, int dst, int tag, const ProcessGroup& group) {
+  JoinedGroup& member = MemberOf(group);
+  const int to = CheckPeer(member, "send to", dst, tag);
+  return StartIn(member, [from = InEngine(data), to, tag](engine::Group& engine) {
+    return engine.Send(from, to, tag);
+  });
+}
+
+Work recv_async(MutableElements data, int src, int tag, const ProcessGroup& group) {
+  JoinedGroup& member = MemberOf(group);
+  const int from = CheckPeer(member, "recv from", src, tag);
+  return StartIn(member, [to = InEngine(data), from, tag](engine::Group& engine) {
+    return engine.Receive(to, from, tag);
+  });
+}
+
+Work isend(Elements data, int dst, int tag, const ProcessGroup& group) {
+  return send_async(data, dst, tag, group);
+}
+
+Work irecv(MutableElements data, int src, int tag, const ProcessGroup& group) {
+  return recv_async(data, src, tag, group);
+}
+
+std::span<std::byte> allocate_bytes(size_t bytes, const ProcessGroup& group) {
+  const absl::Span<uint8_t> memory = MemberOf(group).Allocate(bytes);
+  return {reinterpret_cast<std::byte*>(memory.data()), memory.size()};
+}
+
 Work barrier_async(const ProcessGroup& group) {
   return StartIn(MemberOf(group), [](engine::Group& engine) { return engine.Barrier(); });
 }
@@ -90,6 +122,14 @@ void broadcast(MutableElements data, int src, const ProcessGroup& group) {
 
 void all_gather(MutableElements output, Elements input, const ProcessGroup& group) {
   all_gather_async(output, input, group).wait();
+}
+
+void send(Elements data, int dst, int tag, const ProcessGroup& group) {
+  send_async(data, dst, tag, group).wait();
+}
+
+void recv(MutableElements data, int src, int tag, const ProcessGroup& group) {
+  recv_async(data, src, tag, group).wait();
 }
 
 void barrier(const ProcessGroup& group) { barrier_async(group).wait(); }

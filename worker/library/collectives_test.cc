@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <vector>
 
 #include "dp/distributed.h"
@@ -122,6 +124,88 @@ TEST_P(CollectivesTest, AllToAllTakesPartsOfAnySize) {
     } else {
       EXPECT_THAT(output, ElementsAre(2, 3, 4));
     }
+  });
+}
+
+TEST_P(CollectivesTest, SendAndRecvAreForTwoRanksAlone) {
+  OnRanks(3, backend_, [](const ProcessGroup& group) {
+    std::vector<double> data(1000, group.rank());
+    if (group.rank() == 2) send(data, 0, 7, group);
+    if (group.rank() == 0) recv(data, 2, 7, group);
+    EXPECT_EQ(data[999], group.rank() == 0 ? 2 : group.rank());
+    all_reduce(data, ReduceOp::kMax, group);
+    EXPECT_EQ(data[999], 2);
+  });
+}
+
+TEST_P(CollectivesTest, RanksSendAroundARingAtTheSameTime) {
+  OnRanks(3, backend_, [](const ProcessGroup& group) {
+    const int next = (group.rank() + 1) % 3, previous = (group.rank() + 2) % 3;
+    std::vector<int32_t> mine(500000, group.rank()), theirs(500000), again(1);
+    Work sent = send_async(mine, next, 0, group);
+    Work received = recv_async(theirs, previous, 0, group);
+    sent.wait();
+    received.wait();
+    EXPECT_TRUE(received.is_completed());
+    EXPECT_EQ(theirs, std::vector<int32_t>(500000, previous));
+    Work one = isend(std::span<const int32_t>(mine).first(1), next, 1, group);
+    irecv(again, previous, 1, group).wait();
+    one.wait();
+    EXPECT_EQ(again[0], previous);
+  });
+}
+
+TEST_P(CollectivesTest, MessagesThatDoNotFitNameBothRanks) {
+  OnRanks(2, backend_, [](const ProcessGroup& group) {
+    std::vector<float> four(4), five(5);
+    const bool first = group.rank() == 0;
+    const DistError error =
+        ErrorOf([&] { first ? send(four, 1, 3, group) : recv(five, 0, 3, group); });
+    EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
+    EXPECT_THAT(error.what(),
+                HasSubstr(first ? "send to rank 1, tag 3: " : "recv from rank 0, tag 3: "));
+    EXPECT_THAT(error.what(), HasSubstr("rank 0 sends 4 float32, rank 1 expects 5 float32; call"));
+  });
+}
+
+TEST_P(CollectivesTest, AMessageToThisRankOrWithANegativeTagIsRejected) {
+  OnRanks(2, backend_, [](const ProcessGroup& group) {
+    std::vector<float> data(1);
+    const DistError self = ErrorOf([&] { send(data, group.rank(), 0, group); });
+    EXPECT_EQ(self.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(self.what(), HasSubstr("which is this rank; copy the data instead"));
+    EXPECT_THAT(ErrorOf([&] { recv(data, 1 - group.rank(), -1, group); }).what(),
+                HasSubstr("with tag -1; give 0 or more"));
+    EXPECT_THAT(ErrorOf([&] { recv(data, 2, 0, group); }).what(), HasSubstr("give 0 to 1"));
+  });
+}
+
+TEST_P(CollectivesTest, CallsThatDifferAreStatedOnEveryRank) {
+  OnRanks(2, backend_, [](const ProcessGroup& group) {
+    std::vector<float> data(4);
+    const DistError error =
+        ErrorOf([&] { group.rank() == 0 ? broadcast(data, 0, group) : barrier(group); });
+    EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
+    EXPECT_THAT(error.what(),
+                HasSubstr("rank 0 calls broadcast of 16 uint8 from rank 0, rank 1 calls barrier; "
+                          "call the same operation"));
+  });
+}
+
+TEST_P(CollectivesTest, AllocatedMemoryIsZeroAndWorksLikeAnyOther) {
+  OnRanks(2, backend_, [](const ProcessGroup& group) {
+    const std::span<float> large = allocate<float>(200000, group);
+    const std::span<int64_t> small = allocate<int64_t>(3, group);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(large.data()) % 64, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(small.data()) % 64, 0u);
+    EXPECT_THAT(small, ElementsAre(0, 0, 0));
+    EXPECT_TRUE(std::all_of(large.begin(), large.end(), [](float value) { return value == 0; }));
+    std::fill(large.begin(), large.end(), float(group.rank() + 1));
+    all_reduce(large, ReduceOp::kSum, group);
+    EXPECT_TRUE(std::all_of(large.begin(), large.end(), [](float value) { return value == 3; }));
+    const DistError error = ErrorOf([&] { allocate<double>(static_cast<size_t>(-1) / 4, group); });
+    EXPECT_EQ(error.kind(), ErrorKind::kLimit);
+    EXPECT_THAT(error.what(), HasSubstr("no memory for "));
   });
 }
 

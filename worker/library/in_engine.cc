@@ -130,6 +130,16 @@ void CheckCount(const JoinedGroup& group, absl::string_view verb, absl::string_v
                              parts == 1 ? "" : ", a part for each rank"));
 }
 
+int CheckPeer(const JoinedGroup& group, absl::string_view verb, int peer, int tag) {
+  const int rank = group.RankOf(peer);
+  if (rank == group.options().rank)
+    Reject(group,
+           absl::StrCat(verb, " rank ", peer, ", which is this rank; copy the data instead"));
+  if (tag < 0)
+    Reject(group, absl::StrCat(verb, " rank ", peer, " with tag ", tag, "; give 0 or more"));
+  return rank;
+}
+
 distributed::Work StartIn(JoinedGroup& group, const JoinedGroup::Begin& begin) {
   return distributed::Work(std::make_unique<PendingWork>(group.Start(begin), group.Context()));
 }

@@ -30,6 +30,9 @@ void CheckArrays(const JoinedGroup& group, absl::string_view verb,
 void CheckCount(const JoinedGroup& group, absl::string_view verb, absl::string_view array,
                 size_t count, size_t part, size_t parts);
 
+// The rank in the group of the peer of a message.
+int CheckPeer(const JoinedGroup& group, absl::string_view verb, int peer, int tag);
+
 // Begins an operation of the group.
 distributed::Work StartIn(JoinedGroup& group, const JoinedGroup::Begin& begin);
 

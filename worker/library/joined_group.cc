@@ -1,6 +1,7 @@
 #include "worker/library/joined_group.h"
 
 #include <algorithm>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -65,6 +66,17 @@ std::unique_ptr<engine::Work> JoinedGroup::Start(const Begin& begin) { return be
 engine::Group& JoinedGroup::here() const {
   CheckHere();
   return *group();
+}
+
+absl::Span<uint8_t> JoinedGroup::Allocate(size_t bytes) {
+  CheckHere();
+  try {
+    return group()->Allocate(bytes);
+  } catch (const std::bad_alloc&) {
+    throw DistError(ErrorKind::kLimit,
+                    absl::StrCat(Context(), ": no memory for ", bytes,
+                                 " bytes; allocate less, or raise the memory limit of the ranks"));
+  }
 }
 
 void JoinedGroup::CheckHere() const {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "base/mutex.h"
 #include "dp/distributed.h"
 #include "worker/engine/collectives/group.h"
@@ -44,6 +45,8 @@ class JoinedGroup {
   // Begins an operation, named as the caller's verb.
   using Begin = std::function<std::unique_ptr<engine::Work>(engine::Group& group)>;
   std::unique_ptr<engine::Work> Start(const Begin& begin);
+  // Memory that the group owns.
+  absl::Span<uint8_t> Allocate(size_t bytes);
   // The rank in this group of a rank of the default group.
   int RankOf(int global_rank) const;
   // Blocks until every rank has called it.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,7 +31,7 @@ struct InitOptions {
   // all ranks are on one host, gloo where each rank has a host of its own, and hierarchical in
   // between.
   std::string backend = "auto";
-  // env://, tcp://HOST:PORT or file:///PATH. Empty, and no store: env://.
+  // env://, dp://, tcp://HOST:PORT or file:///PATH. Empty, and no store: env://.
   std::string init_method = {};
   // Where the ranks meet instead of an init method; world_size and rank are then required.
   std::optional<Store> store = std::nullopt;
@@ -174,6 +175,35 @@ void all_to_all(MutableElements output, Elements input, std::span<const size_t> 
 Work all_to_all_async(MutableElements output, Elements input, std::span<const size_t> output_counts,
                       std::span<const size_t> input_counts,
                       const ProcessGroup& group = default_group());
+// Messages between two ranks of the group. Both give the same tag, type and count. Messages of one
+// tag between two ranks meet in the order of their calls. Messages run beside each other and beside
+// the collectives, in no order to them: wait for an operation before its result is sent. Errors: as
+// Work::wait, which name the peer; kUnsupported the backend has no messages.
+void send(Elements data, int dst, int tag = 0, const ProcessGroup& group = default_group());
+Work send_async(Elements data, int dst, int tag = 0, const ProcessGroup& group = default_group());
+// torch's other name of send_async.
+Work isend(Elements data, int dst, int tag = 0, const ProcessGroup& group = default_group());
+void recv(MutableElements data, int src, int tag = 0, const ProcessGroup& group = default_group());
+Work recv_async(MutableElements data, int src, int tag = 0,
+                const ProcessGroup& group = default_group());
+// torch's other name of recv_async.
+Work irecv(MutableElements data, int src, int tag = 0, const ProcessGroup& group = default_group());
+
+// Memory for `count` elements that is fastest for all_reduce, zeros at first. Where ranks share
+// memory, peers read and write it in its place, if all ranks give such memory. It belongs to the
+// group: it lives until the rank leaves, or the last handle of the group is gone. After an error of
+// an operation, peers may still write to it. Call it between operations. Errors: kLimit there is no
+// memory.
+std::span<std::byte> allocate_bytes(size_t bytes, const ProcessGroup& group = default_group());
+template <Element T>
+std::span<T> allocate(size_t count, const ProcessGroup& group = default_group()) {
+  // A count beyond any memory stays one.
+  const size_t most = static_cast<size_t>(-1) / sizeof(T);
+  const std::span<std::byte> memory =
+      allocate_bytes(count > most ? most * sizeof(T) : count * sizeof(T), group);
+  return {reinterpret_cast<T*>(memory.data()), count};
+}
+
 // Blocks until every rank has called it.
 void barrier(const ProcessGroup& group = default_group());
 Work barrier_async(const ProcessGroup& group = default_group());
