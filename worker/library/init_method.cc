@@ -82,7 +82,9 @@ absl::StatusOr<Meeting> ReadFile(const InitOptions& options, absl::string_view p
 // Reads the place from the environment, where the options do not give it.
 class EnvironmentReader {
  public:
-  explicit EnvironmentReader(const Variables& variables) : variables_(variables) {}
+  // `remedy` ends the error about missing variables.
+  EnvironmentReader(absl::string_view method, absl::string_view remedy, const Variables& variables)
+      : method_(method), remedy_(remedy), variables_(variables) {}
 
   int Number(absl::string_view name, const std::optional<int>& given) {
     if (given) return *given;
@@ -100,28 +102,24 @@ class EnvironmentReader {
   }
   absl::Status status() const {
     if (!missing_.empty())
-      return Invalid("init method env:// misses the environment variables ",
-                     absl::StrJoin(missing_, ", "),
-                     "; start the program by dpctl run or torchrun, set them, or give another init "
-                     "method");
+      return Invalid(absl::StrCat("init method ", method_, " misses the environment variables "),
+                     absl::StrJoin(missing_, ", "), "; ", remedy_);
     return wrong_.empty() ? absl::OkStatus()
-                          : Invalid("init method env://: ", absl::StrJoin(wrong_, ", "));
+                          : Invalid("init method ", method_, ": ", absl::StrJoin(wrong_, ", "));
   }
 
  private:
+  const absl::string_view method_;
+  const absl::string_view remedy_;
   const Variables& variables_;
   std::vector<absl::string_view> missing_;
   std::vector<std::string> wrong_;
 };
 
-absl::StatusOr<Meeting> ReadEnvironment(const InitOptions& options, const Variables& variables) {
-  EnvironmentReader reader(variables);
-  Meeting meeting{.where = Meeting::Where::kTcp};
-  meeting.host = reader.Text("MASTER_ADDR");
-  const int port = reader.Number("MASTER_PORT", std::nullopt);
-  meeting.world_size = reader.Number("WORLD_SIZE", options.world_size);
-  meeting.rank = reader.Number("RANK", options.rank);
-  DP_RETURN_IF_ERROR(reader.status());
+// The store at `meeting.host` and `port`. `attempt` names this run of the ranks, in a store that
+// outlives them.
+absl::StatusOr<Meeting> AtMaster(Meeting meeting, int port, std::string attempt,
+                                 const Variables& variables) {
   if (port < 1 || port > 65535)
     return Invalid("MASTER_PORT is ", port, "; give a number from 1 to 65535");
   meeting.port = static_cast<uint16_t>(port);
@@ -129,12 +127,62 @@ absl::StatusOr<Meeting> ReadEnvironment(const InitOptions& options, const Variab
     return Invalid("MASTER_ADDR is ", meeting.host,
                    ", a multicast address; give an address of rank 0's host");
   meeting.served = variables("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  if (meeting.served) {
-    meeting.attempt =
-        absl::StrCat("attempt_", variables("TORCHELASTIC_RESTART_COUNT").value_or("0"));
-  }
+  if (meeting.served) meeting.attempt = std::move(attempt);
   DP_RETURN_IF_ERROR(CheckPlace(meeting));
   return meeting;
+}
+
+absl::StatusOr<Meeting> ReadEnvironment(const InitOptions& options, const Variables& variables) {
+  EnvironmentReader reader(
+      "env://", "start the program by dpctl run or torchrun, set them, or give another init method",
+      variables);
+  Meeting meeting{.where = Meeting::Where::kTcp};
+  meeting.host = reader.Text("MASTER_ADDR");
+  const int port = reader.Number("MASTER_PORT", std::nullopt);
+  meeting.world_size = reader.Number("WORLD_SIZE", options.world_size);
+  meeting.rank = reader.Number("RANK", options.rank);
+  DP_RETURN_IF_ERROR(reader.status());
+  return AtMaster(std::move(meeting), port,
+                  absl::StrCat("attempt_", variables("TORCHELASTIC_RESTART_COUNT").value_or("0")),
+                  variables);
+}
+
+// An option that the job decides may only repeat what the job says.
+absl::Status CheckTold(absl::string_view option, const std::optional<int>& given, int of_job,
+                       absl::string_view job) {
+  if (!given || *given == of_job) return absl::OkStatus();
+  return Invalid(absl::StrCat(option, " is ", *given, ", and job ", job, " says ", of_job),
+                 "; leave it out, because dp:// takes it from the job");
+}
+
+// `place` is empty, or COORDINATOR/JOB.
+absl::StatusOr<Meeting> ReadJob(const InitOptions& options, absl::string_view place,
+                                const Variables& variables) {
+  const std::string job = variables("DP_JOB").value_or("");
+  if (job.empty())
+    return Invalid("init method ", options.init_method,
+                   " is for ranks of a job, and DP_JOB is not set; start the program by dpctl run, "
+                   "or give another init method");
+  const std::string own = absl::StrCat(variables("DP_COORDINATOR").value_or(""), "/", job);
+  if (!place.empty() && place != own)
+    return Invalid(absl::StrCat("init method ", options.init_method, " names another job than ",
+                                "this rank's, dp://", own),
+                   "; use dp://");
+  EnvironmentReader reader(
+      "dp://",
+      "every rank of a command job starts with them: do not remove them, or give another init "
+      "method",
+      variables);
+  Meeting meeting{.where = Meeting::Where::kTcp};
+  meeting.host = reader.Text("MASTER_ADDR");
+  const int port = reader.Number("MASTER_PORT", std::nullopt);
+  meeting.world_size = reader.Number("DP_WORLD_SIZE", std::nullopt);
+  meeting.rank = reader.Number("DP_RANK", std::nullopt);
+  const std::string generation = reader.Text("DP_GENERATION");
+  DP_RETURN_IF_ERROR(reader.status());
+  DP_RETURN_IF_ERROR(CheckTold("world_size", options.world_size, meeting.world_size, job));
+  DP_RETURN_IF_ERROR(CheckTold("rank", options.rank, meeting.rank, job));
+  return AtMaster(std::move(meeting), port, absl::StrCat("generation_", generation), variables);
 }
 
 }  // namespace
@@ -159,12 +207,9 @@ absl::StatusOr<Meeting> ReadMeeting(const InitOptions& options, const Variables&
   if (method.empty() || method == "env://") return ReadEnvironment(options, variables);
   if (absl::ConsumePrefix(&method, "tcp://")) return ReadTcp(options, method);
   if (absl::ConsumePrefix(&method, "file://")) return ReadFile(options, method);
-  if (absl::StartsWith(method, "dp://"))
-    return absl::UnimplementedError(absl::StrCat(
-        "init method ", method,
-        " needs a rank that a coordinator gives; start the program by dpctl run and use env://"));
+  if (absl::ConsumePrefix(&method, "dp://")) return ReadJob(options, method, variables);
   return Invalid("init method '", options.init_method,
-                 "' is unknown; use env://, tcp://HOST:PORT or file:///PATH");
+                 "' is unknown; use env://, dp://, tcp://HOST:PORT or file:///PATH");
 }
 
 }  // namespace dp::library

@@ -29,8 +29,8 @@ struct Meeting {
 using Variables = std::function<std::optional<std::string>(absl::string_view name)>;
 Variables VariablesOfProcess();
 
-// Reads the options and, with env://, the environment. Pure but for `variables`.
-// Errors: InvalidArgument names the option or each variable, with what to set; Unimplemented dp://.
+// Reads the options and, with env:// and dp://, the environment. Pure but for `variables`.
+// Errors: InvalidArgument names the option or each variable, with what to set.
 absl::StatusOr<Meeting> ReadMeeting(const distributed::InitOptions& options,
                                     const Variables& variables);
 

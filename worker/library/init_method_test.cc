@@ -139,8 +139,69 @@ TEST_F(InitMethodTest, AStoreExcludesAnInitMethodAndNeedsAPlace) {
 }
 
 TEST_F(InitMethodTest, OtherMethodsAreRefused) {
-  EXPECT_THAT(Fault(At("dp://coordinator/7")), HasSubstr("start the program by dpctl run and use"));
-  EXPECT_THAT(Fault(At("mpi://")), HasSubstr("init method 'mpi://' is unknown; use env://, tcp:"));
+  EXPECT_THAT(Fault(At("mpi://")), HasSubstr("init method 'mpi://' is unknown; use env://, dp://"));
+}
+
+// A rank of job 7, as the daemon starts it. Its own environment says other things.
+class JobInitMethodTest : public InitMethodTest {
+ protected:
+  JobInitMethodTest() {
+    env_.insert({{"DP_COORDINATOR", "head:7070"},
+                 {"DP_JOB", "7"},
+                 {"DP_GENERATION", "5"},
+                 {"DP_RANK", "1"},
+                 {"DP_WORLD_SIZE", "3"},
+                 {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  }
+};
+
+TEST_F(JobInitMethodTest, TheJobGivesPlaceAndStore) {
+  for (const char* method : {"dp://", "dp://head:7070/7"}) {
+    const Meeting meeting = *Read({.init_method = method});
+    EXPECT_EQ(meeting.where, Where::kTcp);
+    EXPECT_EQ(meeting.host, "10.0.0.7");
+    EXPECT_EQ(meeting.port, 29500);
+    EXPECT_EQ(meeting.rank, 1);
+    EXPECT_EQ(meeting.world_size, 3);
+    EXPECT_TRUE(meeting.served);
+    EXPECT_EQ(meeting.attempt, "generation_5");
+  }
+}
+
+TEST_F(JobInitMethodTest, Rank0ServesTheStoreIfTheJobHasNone) {
+  env_["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+  EXPECT_FALSE(Read({.init_method = "dp://"})->served);
+  EXPECT_EQ(Read({.init_method = "dp://"})->attempt, "");
+}
+
+TEST_F(JobInitMethodTest, OutsideAJobTheErrorSaysHowToStart) {
+  env_.erase("DP_JOB");
+  EXPECT_EQ(Fault({.init_method = "dp://"}),
+            "init method dp:// is for ranks of a job, and DP_JOB is not set; start the program by "
+            "dpctl run, or give another init method");
+}
+
+TEST_F(JobInitMethodTest, AnotherJobIsRefusedByName) {
+  EXPECT_EQ(Fault({.init_method = "dp://head:7070/8"}),
+            "init method dp://head:7070/8 names another job than this rank's, dp://head:7070/7; "
+            "use dp://");
+}
+
+TEST_F(JobInitMethodTest, OptionsMayOnlyRepeatWhatTheJobSays) {
+  EXPECT_EQ(Fault({.init_method = "dp://", .world_size = 3, .rank = 1}), "(none)");
+  EXPECT_EQ(Fault({.init_method = "dp://", .world_size = 4}),
+            "world_size is 4, and job 7 says 3; leave it out, because dp:// takes it from the job");
+  EXPECT_THAT(Fault({.init_method = "dp://", .rank = 0}), HasSubstr("rank is 0, and job 7 says 1"));
+}
+
+TEST_F(JobInitMethodTest, VariablesThatAreMissingOrWrongAreNamed) {
+  env_["DP_RANK"] = "x";
+  EXPECT_EQ(Fault({.init_method = "dp://"}),
+            "init method dp://: DP_RANK is 'x', which is no number");
+  for (const char* name : {"MASTER_ADDR", "DP_GENERATION"}) env_.erase(name);
+  EXPECT_THAT(
+      Fault({.init_method = "dp://"}),
+      HasSubstr("dp:// misses the environment variables MASTER_ADDR, DP_GENERATION; every"));
 }
 
 }  // namespace

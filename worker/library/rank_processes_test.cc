@@ -231,6 +231,33 @@ TEST_F(EnvironmentTest, ALaunchersStoreIsUsedAndOutlivesItsRanks) {
   }
 }
 
+// The program's own variables say other things than the job.
+TEST_F(EnvironmentTest, AJobGivesItsRanksTheirPlaceAndItsStore) {
+  auto daemon = Rank([](const Line& line) {
+    const TcpStore store({.host = "127.0.0.1", .is_master = true});
+    line.Say(std::to_string(store.port()));
+    line.AwaitCommand();
+    return std::string();
+  });
+  const std::string port = daemon->Hear();
+  for (const char* generation : {"1", "2"}) {
+    World world = Start(2, [&](int rank, const Line&) {
+      Set({{"MASTER_ADDR", "127.0.0.1"},
+           {"MASTER_PORT", port},
+           {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+           {"RANK", "0"},
+           {"WORLD_SIZE", "1"},
+           {"DP_COORDINATOR", "head:7070"},
+           {"DP_JOB", "7"},
+           {"DP_GENERATION", generation},
+           {"DP_RANK", std::to_string(rank)},
+           {"DP_WORLD_SIZE", "2"}});
+      return SumOfRanks({.init_method = "dp://", .timeout = kPatience});
+    });
+    for (const auto& rank : world) EXPECT_EQ(rank->Hear(), "shm 1");
+  }
+}
+
 TEST_F(RankProcessesTest, ThereIsOneDefaultGroup) {
   const auto rank = Rank([&](const Line&) {
     EXPECT_FALSE(is_initialized());
