@@ -107,9 +107,7 @@ class StripedGroup : public Group {
     return queue_.Push(name, run, timeout);
   }
 
-  std::unique_ptr<Work> Pass(const Message& message) override {
-    return stripes_[0]->Pass(message);
-  }
+  std::unique_ptr<Work> Pass(const Message& message) override { return stripes_[0]->Pass(message); }
 
   std::unique_ptr<Work> Leave() override {
     return queue_.Push("leave", [this] {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/collectives/ended_work.h"
+#include "worker/engine/collectives/local/local_group.h"
 
 namespace dp::engine {
 namespace {
