@@ -1,4 +1,5 @@
-"""DataParallel sums over the batch: the same layer and loss, one batch of two samples."""
+"""DataParallel sums over the batch: the same layer and loss, one batch of two samples. Without a GPU, PyTorch runs
+the layer as it is and splits nothing; the tests of dp::DataParallel split this batch on CPUs."""
 
 import torch
 
