@@ -331,6 +331,28 @@ TEST(DataParallelTest, CopiesWithOtherParametersAreRejected) {
       "is 'bias' of float32 [1]; let replicate() copy the module");
 }
 
+TEST(DataParallelTest, CopiesThatShareGradientsAreRejected) {
+  class Shallow : public LinearModule {
+   public:
+    Shallow() : LinearModule(1, 1) {}
+    std::unique_ptr<ReplicableModule> replicate() const override {
+      return std::make_unique<Shallow>(*this);
+    }
+    std::vector<Parameter> parameters() override { return {{"shared", {1}, weight, *shared_}}; }
+
+   private:
+    std::shared_ptr<std::vector<float>> shared_ = std::make_shared<std::vector<float>>(1);
+  };
+  Shallow model;
+  DataParallel parallel(model, {.device_ids = kTwo});
+  parallel.forward({Rows(1, {1, 2})});
+  EXPECT_STREQ(ErrorOf([&] {
+                 parallel.backward(Rows(1, {1, 1}));
+               }).what(),
+               "replica on device cpu:1: parameter 0 has its gradient in the module's memory; let "
+               "replicate() give each copy its own");
+}
+
 TEST(DataParallelTest, InputsThatCannotBeSplitAreRejected) {
   const auto said = [](const Arguments& inputs, int dim = 0) {
     return std::string(ErrorOf([&] { scatter(inputs, kTwo, dim); }).what());

@@ -82,6 +82,17 @@ std::vector<std::vector<MutableElements>> GradientsOf(absl::Span<ReplicableModul
   return gradients;
 }
 
+// The gradients of a replica are set to zero, which must not be those of the module.
+void CheckOwnGradients(const std::vector<std::vector<MutableElements>>& gradients,
+                       absl::Span<const std::string> devices) {
+  for (size_t i = 1; i < gradients.size(); ++i)
+    for (size_t p = 0; p < gradients[i].size(); ++p)
+      if (gradients[i][p].bytes > 0 && gradients[i][p].data == gradients[0][p].data)
+        RejectReplica(absl::StrCat("replica on device ", devices[i], ": parameter ", p,
+                                   " has its gradient in the module's memory; let replicate() "
+                                   "give each copy its own"));
+}
+
 void SetToZero(const std::vector<MutableElements>& gradients) {
   for (const MutableElements& gradient : gradients)
     if (gradient.bytes > 0) std::memset(gradient.data, 0, gradient.bytes);
@@ -199,6 +210,7 @@ void Replicas::Backward(const Tensor& output_gradient) {
   if (IsAlone()) return module_.backward(output_gradient);
   const std::vector<Tensor> parts = PartsOf(output_gradient);
   const auto gradients = GradientsOf(replicas, options_.device_ids);
+  CheckOwnGradients(gradients, options_.device_ids);
   threads_->Run("backward", replicas.size(), [&](size_t device) {
     if (device > 0) SetToZero(gradients[device]);
     replicas[device]->backward(parts[device]);
