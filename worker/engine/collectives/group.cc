@@ -1,6 +1,8 @@
 #include "worker/engine/collectives/group.h"
 
+#include <cstddef>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -29,6 +31,8 @@ void Group::Freed::operator()(uint8_t* memory) const {
 }
 
 absl::Span<uint8_t> Group::Allocate(size_t bytes) {
+  // Rounding up to the alignment must not make a small number of a huge one.
+  if (bytes > std::numeric_limits<ptrdiff_t>::max()) throw std::bad_alloc();
   allocated_.emplace_back(static_cast<uint8_t*>(operator new(bytes, kAllocationAlignment)));
   std::memset(allocated_.back().get(), 0, bytes);
   return {allocated_.back().get(), bytes};

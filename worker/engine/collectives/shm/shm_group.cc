@@ -99,7 +99,7 @@ class ShmGroup : public Group {
   // Only after Connect has ended. Never gives memory back before the group ends.
   absl::Span<uint8_t> Allocate(size_t bytes) override {
     const size_t begin = heap_used_, rounded = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
-    if (rounded > kHeapBytes - begin) return Group::Allocate(bytes);
+    if (bytes > kHeapBytes || rounded > kHeapBytes - begin) return Group::Allocate(bytes);
     heap_used_ += rounded;
     return {connected_->segment.heap(rank_) + begin, bytes};
   }
