@@ -76,8 +76,9 @@ absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id) {
   return std::move(*response.mutable_job());
 }
 
-absl::Status RemoveJob(Context& context, const v1::Job& job) {
+absl::Status RemoveJob(Context& context, const v1::Job& job, bool with_files) {
   v1::RemoveRequest request;
+  request.set_with_files(with_files);
   request.set_job(job.id());
   if (job.has_submitted_at()) *request.mutable_submitted_at() = job.submitted_at();
   request.set_user(context.surroundings().user);

@@ -23,8 +23,9 @@ absl::StatusOr<v1::Job> GetJob(Context& context, uint64_t id);
 // Cancels a job, and returns the job as it is then.
 absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id);
 
-// Removes a job that is over from the coordinator's record, with its output.
-absl::Status RemoveJob(Context& context, const v1::Job& job);
+// Removes a job that is over from the coordinator's record, with its output. `with_files`: its
+// files were removed before.
+absl::Status RemoveJob(Context& context, const v1::Job& job, bool with_files = false);
 
 // Errors: NotFound the number of the job `before` now belongs to another job, `now`: the
 // coordinator has lost data and reuses its numbers.

@@ -152,6 +152,13 @@ bool Admission::Sees(const core::Job* job, const View& view) const {
   return name.empty() || (job != nullptr && job->owner == name);
 }
 
+bool Admission::Sees(const core::Event& event, const View& view) const {
+  if (!event.job.valid()) return true;
+  if (event.owner.empty()) return Sees(view.coordinator.job(event.job), view);
+  const std::string name = user(view);
+  return name.empty() || event.owner == name;
+}
+
 bool Admission::HidesValues(const View& view) const {
   return caller_.is_person() && RoleIn(view).value_or(Role::kViewer) == Role::kViewer;
 }

@@ -69,6 +69,8 @@ class Admission {
   absl::Status Refused(absl::Status why) const;
   // Whether a list that the caller gets may contain the job; null: a job that is gone.
   bool Sees(const core::Job* job, const View& view) const;
+  // The same for an event. One about a job that is gone names the job's owner.
+  bool Sees(const core::Event& event, const View& view) const;
   // Whether the caller gets jobs without the values of their variables, which may be secret.
   bool HidesValues(const View& view) const;
 

@@ -117,15 +117,21 @@ struct ExpireJob {
 // Drops the record of a finished job: its ttl_after_finish has passed, a client asks for it, or the
 // spec of another job needs the room. A no-op for a job that was forgotten before.
 struct ForgetJob {
+  // Version 1 left no event. Since version 2 one stays that says which job it was.
+  static constexpr uint32_t kVersion = 2;
+
   JobId job;
   // Absent: whichever job has the number. Checked before the job is dropped; the journal does not
   // keep it.
   std::optional<absl::Time> submitted_at = {};
-  // The user who asks for it; empty if no client does. Only the log shows it; the journal does not
-  // keep it.
+  // The user who asks for it; empty if no client does.
   std::string user = {};
+  // The client says that it has removed the job's files before.
+  bool with_files = false;
+  uint32_t version = kVersion;
 
-  using Fields = FieldList<&ForgetJob::job, &ForgetJob::submitted_at, &ForgetJob::user>;
+  using Fields = FieldList<&ForgetJob::job, &ForgetJob::submitted_at, &ForgetJob::user,
+                           &ForgetJob::with_files, &ForgetJob::version>;
 };
 
 // Gives each rank of a pending job a worker and slot: `slots[r]` is for rank r.

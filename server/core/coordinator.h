@@ -154,6 +154,8 @@ class Coordinator {
   // About people and their access.
   void Tell(absl::string_view kind, std::string text);
   void TellMove(const Job& job);
+  // The event about a job that leaves the record. It stays when the job's other events go.
+  Event Farewell(const Job& job, const ForgetJob& command) const;
   void Stamp(const Topic& topic);
   Outcome Finish(absl::StatusOr<Reply> reply);
   // The revision that the current command makes if it changes something.

@@ -21,9 +21,10 @@ struct Event {
   std::string kind = {};    // one word
   std::string text = {};
   std::string actor = {};  // who caused it, as "user ann"; empty: nobody who had to say who it is
+  std::string owner = {};  // of a job that left the record with this event
 
   using Fields = FieldList<&Event::number, &Event::at, &Event::job, &Event::worker, &Event::kind,
-                           &Event::text, &Event::actor>;
+                           &Event::text, &Event::actor, &Event::owner>;
 };
 
 // The latest events, of each job and in all. The history follows from the commands, so the journal

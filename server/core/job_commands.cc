@@ -130,6 +130,26 @@ absl::StatusOr<Reply> Coordinator::On(const ExpireJob& command, absl::Time at) {
   return Reply();
 }
 
+Event Coordinator::Farewell(const Job& job, const ForgetJob& command) const {
+  std::string text =
+      absl::StrCat(job.spec.name, " of ", OwnerOf(job), ", submitted at ",
+                   absl::FormatTime(absl::RFC3339_sec, job.submitted_at, absl::UTCTimeZone()));
+  // The event of the submission, if it is still there, is the first one of the job.
+  const auto first = state_.events.After(0, job.id, 1);
+  if (!first.empty() && first.front()->kind == "submitted" && !first.front()->actor.empty()) {
+    absl::StrAppend(&text, " by ", first.front()->actor);
+  }
+  const bool asked = !command.user.empty();
+  if (!asked) absl::StrAppend(&text, "; its time on record was over, or later jobs took its room");
+  if (command.with_files) absl::StrAppend(&text, "; with its files");
+  return {.at = now_,
+          .job = job.id,
+          .kind = asked ? "removed" : "forgotten",
+          .text = std::move(text),
+          .actor = actor_,
+          .owner = job.owner};
+}
+
 absl::StatusOr<Reply> Coordinator::On(const ForgetJob& command, absl::Time) {
   const bool known = state_.jobs.Find(command.job) != nullptr;
   if (!known && command.job.valid() && command.job.value() <= state_.jobs.last_id()) return Reply();
@@ -141,8 +161,13 @@ absl::StatusOr<Reply> Coordinator::On(const ForgetJob& command, absl::Time) {
     return absl::FailedPreconditionError(absl::StrCat(
         "job ", job->id.ToString(), " is ", Name(job->state), ", not over; cancel it first"));
   }
+  Event farewell = Farewell(*job, command);
   state_.jobs.Forget(command.job);
   Forgot(command.job);
+  if (command.version > 1) {
+    state_.events.Add(std::move(farewell));
+    Touch({Topic::Kind::kEvents});
+  }
   Touch({Topic::Kind::kJob, command.job.value()});
   Touch({Topic::Kind::kJobList});
   return Reply();

@@ -22,7 +22,8 @@ const CommandVersions& KnownVersions() {
       *new CommandVersions{{Record::kStartEpoch, core::StartEpoch::kVersion},
                            {Record::kReportRank, core::ReportRank::kVersion},
                            {Record::kLoseWorker, core::LoseWorker::kVersion},
-                           {Record::kAskHandover, core::AskHandover::kVersion}};
+                           {Record::kAskHandover, core::AskHandover::kVersion},
+                           {Record::kForgetJob, core::ForgetJob::kVersion}};
   return known;
 }
 

@@ -110,6 +110,7 @@ std::vector<core::Action> AllActions() {
       core::RequeueJob{JobId(7), Generation(3), "job 8 wants its slots", JobId(8)},
       core::ExpireJob{JobId(7)},
       core::ForgetJob{JobId(7)},
+      core::ForgetJob{.job = JobId(7), .user = "ann", .with_files = true},
       core::AskHandover{JobId(7), "it can grow", core::HandoverCause::kGrow},
       core::DrainWorker{"w", "new disks", true},
       core::UndrainWorker{"w", "new disks"},

@@ -56,10 +56,10 @@ struct OwnForm<core::RegisterWorker> {
   using Fields = FieldList<&core::RegisterWorker::replaces>;
 };
 
-// See ForgetJob::submitted_at and user.
+// See ForgetJob::submitted_at.
 template <>
 struct OwnForm<core::ForgetJob> {
-  using Fields = FieldList<&core::ForgetJob::submitted_at, &core::ForgetJob::user>;
+  using Fields = FieldList<&core::ForgetJob::submitted_at>;
 };
 
 // See ReportRank::job_submitted_at.

@@ -4,6 +4,7 @@
 #include <future>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
@@ -13,7 +14,10 @@
 namespace dp::server {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 class HiddenJobsTest : public TlsFixture {
@@ -90,6 +94,31 @@ TEST_F(HiddenJobsTest, NorCanAJobThatIsGoneBeToldFromThem) {
   for (const auto& [rpc, answer] : AnswersAbout(bobs_, *ann)) {
     EXPECT_THAT(answer, HasSubstr("is not known")) << rpc;
   }
+}
+
+TEST_F(HiddenJobsTest, TheRemovalOfAJobIsAnEventForItsOwnerAndForThoseWhoSeeAllJobs) {
+  const auto root = As({Role::kAdmin, "root"});
+  About(*root, root->jobs(), &v1::Jobs::Stub::Cancel, bobs_);
+  v1::RemoveRequest remove;
+  remove.set_job(bobs_);
+  remove.set_with_files(true);
+  ASSERT_TRUE(root->Call(root->jobs(), &v1::Jobs::Stub::Remove, remove).ok());
+  const auto removals = [this](const security::Identity& who) {
+    const auto caller = As(who);
+    std::vector<std::string> found;
+    const auto answer = caller->Call(caller->jobs(), &v1::Jobs::Stub::WatchEvents, {});
+    for (const v1::Event& event : answer->events()) {
+      if (event.kind() == "removed") found.push_back(event.text() + " by " + event.actor());
+    }
+    return found;
+  };
+  for (const auto& who : {kBob, {Role::kAdmin, "root"}, {Role::kViewer, "vic"}}) {
+    EXPECT_THAT(removals(who), ElementsAre(AllOf(HasSubstr("secret of bob, submitted at "),
+                                                 HasSubstr(" by user bob; with its files"),
+                                                 HasSubstr(" by admin root"))))
+        << security::ToString(who);
+  }
+  EXPECT_THAT(removals(kAnn), IsEmpty());
 }
 
 // They have seen the job until now, and it was not removed.

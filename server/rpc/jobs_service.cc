@@ -193,6 +193,7 @@ class JobsService final : public v1::Jobs::CallbackService {
     // A client may leave out who asks.
     forget.user = request->user().empty() ? "unknown" : request->user();
     if (request->has_submitted_at()) forget.submitted_at = FromProto(request->submitted_at());
+    forget.with_files = request->with_files();
     if (admission.caller().is_person()) forget.user = admission.caller().identity.name;
     return Apply(admission, context, std::move(forget),
                  [=](const core::Outcome&, const View& view) {
@@ -216,9 +217,7 @@ class JobsService final : public v1::Jobs::CallbackService {
           }
           SetHeader(view, response);
           for (const core::Event* event : events) {
-            const bool of_job = event->job.valid();
-            if (of_job && !admission.Sees(view.coordinator.job(event->job), view)) continue;
-            *response->add_events() = ToProto(*event);
+            if (admission.Sees(*event, view)) *response->add_events() = ToProto(*event);
           }
           response->set_next_since(events.empty() ? request->since() : events.back()->number);
           response->set_oldest(history.oldest());

@@ -194,7 +194,7 @@ FileRemoval::End FileRemoval::Remove(Context& context, const v1::Job& job) const
   End end;
   if (with_files_ || dry_run_) end.status = CheckOver(job);
   if (end.status.ok() && with_files_) end.status = RemoveAllFiles(context, job, &end.files);
-  if (end.status.ok() && !dry_run_) end.status = RemoveJob(context, job);
+  if (end.status.ok() && !dry_run_) end.status = RemoveJob(context, job, with_files_);
   return end;
 }
 

@@ -58,6 +58,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
   std::vector<v1::PlanRequest> plan_requests;
   std::vector<v1::RequeueRequest> requeued;
   std::vector<uint64_t> removed;
+  bool removed_with_files = false;  // as the last removal says
   std::function<void()> on_remove = [] {};
   absl::Time now;      // by its clock
   bool older = false;  // of a release that lists all jobs, whatever their end
@@ -192,6 +193,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
             absl::StrCat("job ", request->job(), " is running, not over; cancel it first"));
       }
       removed.push_back(request->job());
+      removed_with_files = request->with_files();
       user = request->user();
       on_remove();
       jobs.erase(job);

@@ -62,6 +62,7 @@ TEST_F(FileRemovalTest, TheFilesGoFirstThenTheJobAndItsHelper) {
             "/out/w on worker w is removed\n/ckpt/x on worker w stays: no\n"
             "job 5 (train) is removed\n");
   EXPECT_THAT(coordinator_.removed, ElementsAre(6, 5));
+  EXPECT_TRUE(coordinator_.removed_with_files);
   EXPECT_THAT(seen_.spec().constraints(), ElementsAre("worker=w"));
 }
 

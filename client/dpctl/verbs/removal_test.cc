@@ -35,6 +35,7 @@ TEST_F(RemovalTest, RmTriesEachJobAndRemovesWhatIsOver) {
             "dpctl: no job 99\n");
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(coordinator_.removed, ElementsAre(5, 6));
+  EXPECT_FALSE(coordinator_.removed_with_files);
 }
 
 TEST_F(RemovalTest, ANameThatIsGivenTwiceMeansOneJob) {
