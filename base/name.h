@@ -37,15 +37,22 @@ inline bool IsPlainText(absl::string_view text) {
   return std::none_of(text.begin(), text.end(), [](char c) { return absl::ascii_iscntrl(c); });
 }
 
-// The rule for names of workers, in words. Every host name fits, also the longest.
-inline constexpr char kWorkerNameRule[] = "1 to 253 letters, digits, '-', '.' and '_'";
-
-inline bool IsWorkerName(absl::string_view name) {
+// Journals of earlier releases hold such names of workers, some of which IsWorkerName rejects.
+inline bool IsWorkerNameOnRecord(absl::string_view name) {
   constexpr size_t kBytesMax = 253;
   return !name.empty() && name.size() <= kBytesMax &&
          std::all_of(name.begin(), name.end(), [](char c) {
            return absl::ascii_isalnum(c) || c == '-' || c == '.' || c == '_';
          });
+}
+
+// The rule for names of workers, in words. Every host name fits, also the longest. No name is a
+// flag or a directory.
+inline constexpr char kWorkerNameRule[] =
+    "1 to 253 letters, digits, '-', '.' and '_', and neither '-' nor '.' at the beginning";
+
+inline bool IsWorkerName(absl::string_view name) {
+  return IsWorkerNameOnRecord(name) && name.front() != '-' && name.front() != '.';
 }
 
 }  // namespace dp

@@ -10,8 +10,8 @@
 #include "absl/time/clock.h"
 #include "base/name.h"
 #include "base/security/certificate.h"
+#include "base/security/visible_text.h"
 #include "base/status.h"
-#include "base/utf8.h"
 #include "proto/convert/retry_after.h"
 
 namespace dp::server {
@@ -57,8 +57,13 @@ absl::StatusOr<Caller> HolderOf(absl::string_view pem) {
   }
   // Answers about other callers show it, and hold nothing else.
   const std::string& name = caller.identity.name;
-  if (!IsUtf8(name) || !IsPlainText(name)) {
-    return absl::InvalidArgumentError("the name in it has control characters, or is not UTF-8");
+  if (!security::IsVisibleText(name)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the name in it is not ", security::kVisibleTextRule, "; use a certificate with another"));
+  }
+  if (caller.identity.role == security::Role::kWorker && !IsWorkerName(name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the name in it, '", name, "', is no worker name; use ", kWorkerNameRule));
   }
   // `dpctl revoke` would end the access of another.
   if (const absl::string_view kind = security::KindBefore(name); !kind.empty()) {

@@ -27,7 +27,7 @@ absl::Status CheckRequest(const RegisterWorker& request) {
   }
   const absl::string_view named = request.name.empty() ? "host" : "name";
   const std::string& name = request.name.empty() ? request.host : request.name;
-  if (IsWorkerName(name)) return absl::OkStatus();
+  if (IsWorkerNameOnRecord(name)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(named, " '", name, "' is no worker name; use ", kWorkerNameRule));
 }

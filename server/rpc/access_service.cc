@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/name.h"
 #include "base/security/certificate.h"
+#include "base/security/visible_text.h"
 #include "base/status.h"
 #include "dp/v1/access.grpc.pb.h"
 #include "server/access/authority.h"
@@ -52,7 +53,8 @@ absl::Status CheckName(const Identity& identity) {
         absl::StrCat("'", Shown(name), "' is no worker name; use ", kWorkerNameRule));
   }
   DP_RETURN_IF_ERROR(CheckKind(name));
-  if (!name.empty() && name.size() <= kNameBytesMax && IsPlainText(name)) return absl::OkStatus();
+  if (!name.empty() && name.size() <= kNameBytesMax && security::IsVisibleText(name))
+    return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("'", Shown(name), "' is no name of a person; use 1 to ", kNameBytesMax,
                    " bytes without control characters"));

@@ -374,6 +374,48 @@ TEST_F(AccessServiceTest, RefusedCallsAreListedForAdministrators) {
   EXPECT_THAT(refusal.peer(), HasSubstr("127.0.0.1"));
 }
 
+TEST_F(AccessServiceTest, NamesThatPeopleCannotTellFromOthersAreRejected) {
+  const std::string rule =
+      " is no name of a person; use 1 to 256 bytes of UTF-8 without characters that cannot be "
+      "seen, "
+      "and without a space at either end";
+  for (const auto& [name, shown] : {std::pair<std::string, std::string>(" ann", "' ann'"),
+                                    {"ann ", "'ann '"},
+                                    {"an\u200bn", "'an\\xe2\\x80\\x8bn'"},
+                                    {"\ufeffann", "'\\xef\\xbb\\xbfann'"},
+                                    {"nna\u202e", "'nna\\xe2\\x80\\xae'"},
+                                    {"a\nb", "'a\\nb'"}}) {
+    const auto made = CreateToken("user", name, 1);
+    EXPECT_EQ(made.status.error_code(), StatusCode::INVALID_ARGUMENT) << shown;
+    EXPECT_EQ(made.status.error_message(), shown + rule);
+    v1::GrantRequest grant;
+    grant.set_role("user");
+    grant.set_name(name);
+    EXPECT_EQ(
+        admin_->Call(admin_->access(), &v1::Access::Stub::Grant, grant).status.error_message(),
+        shown + rule);
+    const auto holder = As({Role::kUser, name});
+    EXPECT_THAT(holder->Call(holder->jobs(), &v1::Jobs::Stub::List, {}).status.error_message(),
+                HasSubstr("the name in it is not UTF-8"))
+        << shown;
+  }
+}
+
+TEST_F(AccessServiceTest, NoWorkerIsNamedLikeAFlagOrADirectory) {
+  for (const std::string name : {".", "..", "-x", "--name"}) {
+    EXPECT_THAT(CreateToken("worker", name, 1).status.error_message(),
+                HasSubstr("'" + name + "' is no worker name; use "))
+        << name;
+    EXPECT_THAT(Enroll(*admin_, "", "", name).status.error_message(),
+                HasSubstr("'" + name + "' is no worker name; use "))
+        << name;
+    const auto worker = As({Role::kWorker, name});
+    EXPECT_THAT(worker->Call(worker->jobs(), &v1::Jobs::Stub::List, {}).status.error_message(),
+                HasSubstr("'" + name + "', is no worker name; use "))
+        << name;
+  }
+}
+
 TEST_F(AccessServiceTest, ARefusalForARoleNamesThoseThatMayAndTheGrant) {
   const auto ann = As({Role::kViewer, "ann"});
   v1::CancelRequest cancel;

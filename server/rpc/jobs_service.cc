@@ -9,7 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
-#include "base/name.h"
+#include "base/security/visible_text.h"
 #include "base/status.h"
 #include "dp/v1/jobs.grpc.pb.h"
 #include "server/access/gate.h"
@@ -40,9 +40,9 @@ absl::Status CheckUser(const std::string& user) {
     return absl::InvalidArgumentError(
         absl::StrCat("user has ", user.size(), " bytes; give a name of at most ", kUserBytesMax));
   }
-  if (IsPlainText(user)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("user is \"", absl::Utf8SafeCEscape(user),
-                                                 "\"; give a name without control characters"));
+  if (security::IsVisibleText(user)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "user is \"", absl::CEscape(user), "\"; give a name of ", security::kVisibleTextRule));
 }
 
 // Fills in header and job. Errors: NotFound.

@@ -130,7 +130,9 @@ TEST_F(UnfinishedJobsTest, NoneSlipsThroughInABatch) {
 
 TEST_F(QueueServicesTest, TextsThatWouldBreakALineAreRefused) {
   EXPECT_EQ(Submit(AJob(), "bob\n\x1b[2J").status.error_message(),
-            "user is \"bob\\n\\033[2J\"; give a name without control characters");
+            "user is \"bob\\n\\033[2J\"; give a name of UTF-8 without characters that cannot be "
+            "seen, and "
+            "without a space at either end");
   EXPECT_EQ(Plan(AJob(), "a\tb").status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_TRUE(Submit(AJob(), "Jörg Müller").ok());
   v1::RegisterRequest worker;

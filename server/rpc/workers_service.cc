@@ -82,6 +82,16 @@ absl::Status Check(const v1::RegisterRequest& request) {
       absl::StrCat("gpus is ", request.gpus(), "; give the number of GPUs of the host, 0 or more"));
 }
 
+// The name, or the host after which the coordinator names the worker. The machine also accepts
+// names of earlier releases. Errors: InvalidArgument.
+absl::Status CheckWorkerName(const core::RegisterWorker& worker) {
+  const std::string& name = worker.name.empty() ? worker.host : worker.name;
+  if (IsWorkerName(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(worker.name.empty() ? "host '" : "name '",
+                                                 absl::Utf8SafeCEscape(name),
+                                                 "' is no worker name; use ", kWorkerNameRule));
+}
+
 // Serves proto/dp/v1/workers.proto through the driver. Thread-safe.
 class WorkersService final : public v1::Workers::CallbackService {
  public:
@@ -109,7 +119,9 @@ class WorkersService final : public v1::Workers::CallbackService {
     if (request->takes_secrets() && MayHaveSecrets(admission.caller())) {
       worker.labels[kTakesSecrets] = "";
     }
-    if (const absl::Status checked = Check(*request); !checked.ok()) {
+    absl::Status checked = Check(*request);
+    checked.Update(CheckWorkerName(worker));
+    if (!checked.ok()) {
       return Refuse(admission, context, checked);
     }
     for (const uint64_t earlier : request->replaces()) worker.replaces.emplace_back(earlier);
