@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <iterator>
@@ -259,7 +260,7 @@ absl::StatusOr<security::SealingKey> IdentityDir::OpenSealingKey() const {
 absl::Status IdentityDir::Refresh(absl::Time now) {
   // A problem with one part is no reason to let another expire.
   absl::Status first = RefreshServer(now);
-  first.Update(RefreshClients());
+  first.Update(RefreshClients(now));
   first.Update(RefreshAdmin(now));
   return first;
 }
@@ -306,7 +307,7 @@ absl::Status IdentityDir::RenewAdmin(absl::Time now) {
       {.authorities = issued.authorities, .chain = issued.chain, .key = pair->ToPem()});
 }
 
-absl::Status IdentityDir::RefreshClients() {
+absl::Status IdentityDir::RefreshClients(absl::Time now) {
   const auto file = path_ / "server" / security::kAuthoritiesFile;
   std::string clients = authority_->certificates().certificate().ToPem();
   if (!options_.clients_file.empty()) {
@@ -318,9 +319,34 @@ absl::Status IdentityDir::RefreshClients() {
   if (!options_.crl_dir.empty()) {
     DP_ASSIGN_OR_RETURN(const std::string lists, FilesIn(options_.crl_dir));
     absl::StrAppend(&clients, lists);
+    if (lists_seen_ != lists) lists_ = ReadRevocationLists(options_.crl_dir);
+    lists_seen_ = lists;
+    WarnOfLists(now);
   }
   if (Read(file).value_or("") == clients) return absl::OkStatus();
   return Write(file, clients);
+}
+
+// OpenSSL rejects all certificates of an authority whose list has expired, without a word.
+void IdentityDir::WarnOfLists(absl::Time now) {
+  for (const auto& [list, expired] : lists_watch_.Due(lists_, now)) {
+    Log(Severity::kWarning, expired ? "revocation_list_expired" : "revocation_list_expires",
+        {{"file", list.file},
+         {expired ? "expired_at" : "expires_at",
+          absl::FormatTime(absl::RFC3339_sec, list.ends, absl::UTCTimeZone())},
+         {"reason", expired ? "no certificate of its authority counts until there is a new list"
+                            : "from then on no certificate of its authority counts"},
+         {"remedy", "put the authority's new list into --crl-dir, or remove this one"}});
+  }
+}
+
+bool IdentityDir::ShowsAuthority() const {
+  if (options_.chain_file.empty()) return true;
+  const auto shown = security::Certificate::AllFromPem(Read(options_.chain_file).value_or(""));
+  if (!shown.ok()) return false;
+  const std::string own = authority_->certificates().certificate().Fingerprint();
+  return std::any_of(shown->begin(), shown->end(),
+                     [&own](const auto& each) { return each.Fingerprint() == own; });
 }
 
 TlsOptions IdentityDir::tls() const {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/access/authority.h"
+#include "server/program/revocation_lists.h"
 #include "server/rpc/server.h"
 
 namespace dp::server {
@@ -43,7 +44,8 @@ class IdentityDir {
   static absl::StatusOr<IdentityDir> Open(const std::filesystem::path& path,
                                           const IdentityOptions& options, absl::Time now);
 
-  // Renews what ends soon, and takes over changed files from elsewhere. Call it every few seconds.
+  // Renews what ends soon, and takes over changed files from elsewhere. Logs which revocation lists
+  // have expired or will soon. Call it every few seconds.
   absl::Status Refresh(absl::Time now);
 
   // A new credential for the administrator, whose certificate counts from `now` on. Whoever can
@@ -63,12 +65,18 @@ class IdentityDir {
   absl::StatusOr<security::SealingKey> OpenSealingKey() const;
   absl::Status RefreshServer(absl::Time now);
   absl::Status RefreshAdmin(absl::Time now);
-  absl::Status RefreshClients();
+  absl::Status RefreshClients(absl::Time now);
+  void WarnOfLists(absl::Time now);
+  // Whether the coordinator shows its authority's certificate with its own.
+  bool ShowsAuthority() const;
 
   std::filesystem::path path_;
   IdentityOptions options_;
   std::unique_ptr<Authority> authority_;
   bool made_ = false;
+  std::string lists_seen_;  // the files of crl_dir, when lists_ was read
+  std::vector<RevocationList> lists_;
+  RevocationListWatch lists_watch_;
 };
 
 // The names and addresses of this host, for IdentityOptions.
