@@ -45,6 +45,9 @@ class Connection : public AsyncStoreConnection {
   Connection(const std::string& address, const Credentials& credentials);
   ~Connection() override;
 
+  // Why there are no credentials, and no call is made; OK: there are some.
+  const absl::Status& credentials_status() const { return no_credentials_; }
+
   // Another connection over the same socket, which CancelAll of this one does not concern. A
   // handshake of TLS costs both sides milliseconds of processor time.
   std::unique_ptr<Connection> Share() const;

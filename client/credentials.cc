@@ -165,6 +165,13 @@ absl::StatusOr<std::string> FindCredentialDir(const std::string& address,
   }
   absl::StatusOr<std::string> local = security::FindLocalCredential(address);
   if (!absl::IsNotFound(local.status())) return local;
+  std::error_code none;
+  if (!login.empty() && std::filesystem::is_directory(login, none)) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("the login for the coordinator at ", address, " in ", login, " has no file ",
+                     security::kChainFile,
+                     "; log in again with a token that an administrator makes by 'dpctl grant'"));
+  }
   if (IsOnThisHost(address)) {
     return WithAbsence(
         Absence::kNoneOnThisHost,

@@ -76,6 +76,14 @@ TEST_F(CredentialsTest, WithoutAnyTheErrorSaysHowToGetOne) {
   EXPECT_THAT(std::string(none.message()), HasSubstr("dpctl token"));
 }
 
+TEST_F(CredentialsTest, ALoginWithoutItsCertificateIsNamed) {
+  const std::string login = LoggedIn();
+  std::filesystem::remove(login + "/tls.crt");
+  const absl::Status incomplete = FindCredentialDir(address_, "").status();
+  EXPECT_EQ(incomplete.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(incomplete.message()), HasSubstr(login + " has no file tls.crt; log in"));
+}
+
 // It may start yet, and leave one.
 TEST_F(CredentialsTest, WhereACoordinatorOfThisHostHasLeftNoneThereIsPerhapsNone) {
   const absl::Status none = FindCredentialDir("127.0.0.1:1", "").status();

@@ -27,8 +27,15 @@ absl::Status NotRead(const std::string& path, int error) {
 // Empty: there is no such file.
 absl::StatusOr<std::string> ContentsOf(const std::string& path) {
   std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
   // The library would throw at the first byte.
-  if (std::filesystem::is_directory(path, error)) return NotRead(path, EISDIR);
+  if (std::filesystem::is_directory(found)) return NotRead(path, EISDIR);
+  // Opening a FIFO would wait for a writer.
+  if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "the credential's file ", path,
+        " is no regular file; put one there, or name another directory with --credentials"));
+  }
   std::ifstream file(path, std::ios::binary);
   if (file) return std::string(std::istreambuf_iterator<char>(file), {});
   if (errno == ENOENT) return std::string();

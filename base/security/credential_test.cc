@@ -58,6 +58,16 @@ TEST_F(CredentialTest, AFileThatCannotBeReadIsNamed) {
               HasSubstr(dir_ + "/ca.crt cannot be read: Is a directory; let this user"));
 }
 
+// Whoever opens a FIFO waits for a writer.
+TEST_F(CredentialTest, ASpecialFileIsAnErrorAtOnce) {
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "CA", .chain = "CHAIN", .key = "KEY"}).ok());
+  std::filesystem::remove(dir_ + "/tls.key");
+  ASSERT_EQ(mkfifo((dir_ + "/tls.key").c_str(), 0600), 0);
+  const absl::Status special = ReadCredential(dir_).status();
+  EXPECT_EQ(special.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(special.message(), HasSubstr(dir_ + "/tls.key is no regular file; put one there"));
+}
+
 TEST_F(CredentialTest, AFileThatDoesNotParseOrFitIsNamedWithTheRemedy) {
   const auto authority = CertificateAuthority::Make(absl::Now());
   const KeyPair key = KeyPair::Make();

@@ -38,7 +38,8 @@ class Command {
   // The flag with which the command needs no coordinator; empty: there is none.
   virtual std::string FlagToRunHere() const { return ""; }
 
-  // The exit code that replaces kFailed when this command ends with an error.
+  // The exit code that replaces kFailed when this command ends with an error other than a refusal
+  // of the caller.
   virtual int CodeOfFailure() const { return kFailed; }
 
   // Returns the exit code; errors are printed, and ExitCodeOf (exit_code.h) maps them.

@@ -18,6 +18,13 @@ absl::Duration Context::Within(absl::Duration duration) const {
 }
 
 absl::Status Context::WhyRefused(const absl::Status& status) {
+  absl::Status why = LookIntoRefusal(status);
+  refused_ = !why.ok() || absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status) ||
+             (!status.ok() && connection_ != nullptr && !connection_->credentials_status().ok());
+  return why;
+}
+
+absl::Status Context::LookIntoRefusal(const absl::Status& status) {
   // A coordinator that does not answer in time refuses nobody.
   if (let_in_ || absl::IsCancelled(status) || absl::IsDeadlineExceeded(status))
     return absl::OkStatus();

@@ -124,6 +124,10 @@ class Context {
   // Ends the pauses between attempts, for callers that retry by themselves. Valid until Reconnect.
   client::Pause& pause() { return *pause_; }
 
+  // Whether a call failed because the coordinator or this program accepts no credential of the
+  // caller, or because the caller may not make the call.
+  bool refused() const { return refused_; }
+
   // Replaces the coordinator's address and the credential from the flags. Before the first use.
   void ConnectTo(const std::string& address, const std::string& credential_dir) {
     flags_.coordinator = address;
@@ -141,8 +145,10 @@ class Context {
   void Reconnect();
 
  private:
-  // Why the coordinator refuses this caller, if a failed call looks like that; else OK.
+  // Why the coordinator refuses this caller, if a failed call looks like that; else OK. Notes
+  // whether the latest call was refused.
   absl::Status WhyRefused(const absl::Status& status);
+  absl::Status LookIntoRefusal(const absl::Status& status);
 
   Surroundings& surroundings_;
   GlobalFlags flags_;
@@ -150,6 +156,7 @@ class Context {
   absl::Time until_ = absl::InfiniteFuture();
   std::unique_ptr<client::Pause> pause_ = std::make_unique<client::Pause>();
   std::unique_ptr<client::Connection> connection_;
+  bool refused_ = false;
 };
 
 }  // namespace dp::ctl

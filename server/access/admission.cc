@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "base/program/shell_word.h"
 #include "base/status.h"
 #include "server/core/coordinator.h"
 
@@ -48,23 +47,15 @@ bool HasRanksOf(const core::Job& job, const core::Worker& worker) {
   return absl::c_any_of(worker.slots, is_of_job) || absl::c_any_of(job.ranks, is_here);
 }
 
-// As a shell reads it. Whoever copies the line need not trust the authority that made the name.
-std::string Quoted(const std::string& name) {
-  const auto is_plain = [](char c) {
-    return absl::ascii_isalnum(c) || absl::StrContains("@._-", c);
-  };
-  if (absl::c_all_of(name, is_plain)) return name;
-  return absl::StrCat("'", absl::StrReplaceAll(name, {{"'", "'\\''"}}), "'");
-}
-
-// A caller without the right learns who has it, and who can give it.
-std::string RemedyFor(const Caller& caller, const AccessRow& row) {
-  if (!caller.is_person()) return "";
+// A caller without the right learns who has it, and who can give it. Whoever copies the line need
+// not trust the authority that made the name.
+std::string WhoMay(const Caller& caller, Role role, const AccessRow& row) {
+  if (!caller.is_person()) return absl::StrCat("it is not for ", security::NameOf(role), "s");
   const bool users = row.user != Reach::kNone;
-  return absl::StrCat("; it is for administrators", users ? " and users" : "",
+  return absl::StrCat("it is for administrators", users ? " and users" : "",
                       row.viewer != Reach::kNone ? " and viewers" : "",
                       ", and an administrator can give that role: dpctl grant ",
-                      users ? "user " : "admin ", Quoted(caller.identity.name));
+                      users ? "user " : "admin ", ShellWord(caller.identity.name));
 }
 
 std::string OwnerText(const core::Job& job) {
@@ -112,7 +103,7 @@ absl::StatusOr<Role> Admission::RoleIn(const View& view) const {
     return Denied(absl::StrCat(
         "its certificate names no role of dp, and no role has been granted to it; an administrator "
         "can: dpctl grant user ",
-        Quoted(caller_.identity.name)));
+        ShellWord(caller_.identity.name)));
   }
   absl::StatusOr<Role> role = access.RoleOf(caller_.identity, caller_.certified_at);
   if (!absl::IsUnauthenticated(role.status())) return role;
@@ -217,8 +208,10 @@ absl::Status Admission::CheckCertificate(const AccessRow& row, const View& view)
     case Reach::kNone:
       break;
   }
-  return Denied(
-      absl::StrCat("it is not for the role ", security::NameOf(role), RemedyFor(caller_, row)));
+  // A role that was granted counts, whatever the certificate says.
+  return absl::PermissionDeniedError(absl::StrCat(
+      caller_.is_person() ? security::ToString({role, caller_.identity.name}) : ToString(caller_),
+      " may not call ", NameOf(rpc_), ": ", WhoMay(caller_, role, row)));
 }
 
 // A user must not learn from the answer whether there is a job that they may not see.

@@ -39,6 +39,12 @@ absl::Status Unusable(const std::filesystem::path& path, absl::string_view why) 
 }
 
 absl::StatusOr<std::string> Read(const std::filesystem::path& path) {
+  std::error_code error;
+  // Opening a FIFO would wait for a writer.
+  if (const auto found = std::filesystem::status(path, error);
+      std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
+    return absl::PermissionDeniedError(absl::StrCat(path.string(), " is no regular file"));
+  }
   std::ifstream file(path, std::ios::binary);
   if (file) return std::string(std::istreambuf_iterator<char>(file), {});
   return absl::PermissionDeniedError(

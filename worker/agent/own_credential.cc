@@ -146,6 +146,14 @@ absl::StatusOr<std::string> AwaitCredentialDir(const std::string& coordinator,
   }
 }
 
+// The holder of the certificate in the directory: "that of user ann".
+std::string HolderIn(const std::string& dir) {
+  const auto credential = security::ReadCredential(dir);
+  const auto identity = credential.ok() ? IdentityIn(*credential) : credential.status();
+  return identity.ok() ? absl::StrCat("that of ", security::ToString(*identity))
+                       : "that of somebody";
+}
+
 absl::StatusOr<Credential> Enrol(const std::string& coordinator, const IdentityFlags& flags,
                                  const std::string& administrator, client::Pause& pause,
                                  const std::function<void()>& alive) {
@@ -157,9 +165,15 @@ absl::StatusOr<Credential> Enrol(const std::string& coordinator, const IdentityF
   DP_ASSIGN_OR_RETURN(const client::Credentials credentials,
                       client::Credentials::FromDir(administrator));
   client::Connection connection(coordinator, credentials);
-  return Patiently(pause, alive, [&](absl::Duration in) {
+  auto enrolled = Patiently(pause, alive, [&](absl::Duration in) {
     return client::EnrolByAdministrator(connection, flags.applicant, in);
   });
+  if (!absl::IsPermissionDenied(enrolled.status())) return enrolled;
+  // The coordinator's remedy, another role for the person, is none for a daemon.
+  return absl::PermissionDeniedError(
+      absl::StrCat("the certificate in ", administrator, " is ", HolderIn(administrator),
+                   ", who may not let workers join; ask an administrator for a worker's token, "
+                   "which 'dpctl token worker' prints, and give it with --join"));
 }
 
 }  // namespace

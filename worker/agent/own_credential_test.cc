@@ -158,6 +158,19 @@ TEST_F(OwnCredentialTest, AnAdministratorsCredentialJoinsTheWorker) {
   EXPECT_THAT(coordinator_.heard(), ElementsAre("enroll worker host host host by admin root"));
 }
 
+TEST_F(OwnCredentialTest, APersonWhoMayNotLetWorkersJoinIsSentForAToken) {
+  coordinator_.RefuseWith(absl::PermissionDeniedError("user ann may not call Access.CreateToken"));
+  const absl::Status refused =
+      Open(Showing(coordinator_.CredentialOf({Role::kUser, "ann"}))).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(
+      refused.message(),
+      absl::StrCat("the certificate in ", given_,
+                   " is that of user ann, who may not let workers join; ask an administrator "
+                   "for a worker's token, which 'dpctl token worker' prints, and give it with "
+                   "--join"));
+}
+
 // Its administrator's credential is where the programs of the same user look for it.
 class LocalCoordinatorTest : public OwnCredentialTest {
  protected:

@@ -157,7 +157,8 @@ int Run(Command& command, Surroundings& surroundings, const GlobalFlags& flags) 
   }
   Report(code.status(), command, context);
   const int failed = ExitCodeOf(code.status());
-  return failed == kFailed ? command.CodeOfFailure() : failed;
+  // Access is no matter of the job, which may run on.
+  return failed == kFailed && !context.refused() ? command.CodeOfFailure() : failed;
 }
 
 // The verb on the command line, and its place; null if there is none.
@@ -196,18 +197,34 @@ bool TakesNextWord(const std::string& word, const CLI::App& verb) {
   return false;
 }
 
+// Whether the verb, or dpctl itself, has the flag that is written as `word`.
+bool IsFlag(const std::string& word, const CLI::App& verb) {
+  const bool is_long = absl::StartsWith(word, "--");
+  const std::string name = is_long ? word.substr(0, word.find('=')) : word.substr(0, 2);
+  for (const CLI::App* app = &verb; app != nullptr; app = app->get_parent()) {
+    if (app->get_option_no_throw(name) != nullptr) return true;
+  }
+  return false;
+}
+
 // Where the words of a program begin behind the verb at `at`, without "--" before them. The program
 // begins at the first word that is no flag, if the command takes that word for a program. Else
-// returns `end`.
+// returns `end`, also at a flag that does not exist, which is then the `unknown_flag`.
 // Errors: InvalidArgument the word was meant for a flag.
 absl::StatusOr<const char* const*> ProgramBehind(const char* const* at, const char* const* end,
-                                                 const JobSource& source, const CLI::App& verb) {
+                                                 const JobSource& source, const CLI::App& verb,
+                                                 std::string* unknown_flag) {
   std::vector<std::string> before;
   for (const char* const* word = at + 1; word < end; ++word) {
     const std::string text = *word;
     if (text.size() < 2 || text.front() != '-') {
       DP_ASSIGN_OR_RETURN(const bool program, source.StartsProgram(text, before));
       return program ? word : end;
+    }
+    // The next word is the value of a flag that does not exist, or a program: nobody knows.
+    if (!IsFlag(text, verb)) {
+      *unknown_flag = text;
+      return end;
     }
     before.push_back(text);
     if (TakesNextWord(text, verb)) ++word;
@@ -241,8 +258,10 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   // belong, flags included.
   if (verb != nullptr && source == nullptr) dashes = end;
   absl::StatusOr<const char* const*> found = dashes;
+  std::string unknown_flag;
   if (source != nullptr)
-    found = ProgramBehind(verb_word, dashes, *source, *app.get_subcommand(verb->name()));
+    found =
+        ProgramBehind(verb_word, dashes, *source, *app.get_subcommand(verb->name()), &unknown_flag);
   if (!found.ok()) return WrongUsage(found.status().message(), app, terminal);
   const char* const* const program = *found;
   const bool behind_dashes = program == dashes;
@@ -251,7 +270,7 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   } catch (const CLI::Success& help) {
     return app.exit(help, terminal.out, terminal.err);
   } catch (const CLI::ParseError& error) {
-    return WrongUsage(WhatIsWrong(error, app, verb), app, terminal);
+    return WrongUsage(WhatIsWrong(error, app, verb, unknown_flag), app, terminal);
   }
   for (const auto& command : commands) {
     if (!app.got_subcommand(command->name())) continue;

@@ -73,7 +73,7 @@ bool IsFlagOfSubmit(const std::string& word, const CLI::App& verb) {
   return submit->get_option_no_throw(word.substr(0, word.find('='))) != nullptr;
 }
 
-std::string NoFlag(const std::string& word, const CLI::App& at, Command* verb) {
+std::string NoFlag(const std::string& word, const CLI::App& at, Command* verb, bool first) {
   const std::string no_flag = absl::StrCat("there is no flag '", word, "'");
   if (verb != nullptr && verb->source() != nullptr && IsFlagOfSubmit(word, at))
     return absl::StrCat(no_flag, " for ", at.get_name(), "; 'dpctl submit' has it");
@@ -81,13 +81,14 @@ std::string NoFlag(const std::string& word, const CLI::App& at, Command* verb) {
   if (!like.empty() || verb == nullptr) return absl::StrCat(no_flag, DidYouMean(like));
   if (verb->TakesWordsBehindDashes())
     return absl::StrCat(no_flag, "; a word that begins with - stands behind --");
-  const std::string left_over = verb->source() == nullptr ? "" : verb->source()->WhyLeftOver(word);
+  if (first || verb->source() == nullptr) return no_flag;
+  const std::string left_over = verb->source()->WhyLeftOver(word);
   return left_over.empty() ? no_flag : left_over;
 }
 
 // The error for a missing command, or for a word that has no place; empty if CLI11's message is
 // better.
-std::string NoPlace(const CLI::App& app, Command* verb) {
+std::string NoPlace(const CLI::App& app, Command* verb, const std::string& unknown_flag) {
   const CLI::App& at = Innermost(app);
   std::vector<std::string> verbs;
   for (const CLI::App* below : at.get_subcommands([](const CLI::App*) { return true; }))
@@ -97,7 +98,7 @@ std::string NoPlace(const CLI::App& app, Command* verb) {
   if (words.empty())
     return verbs.empty() ? "" : absl::StrCat("there is no command; give one of ", all);
   const std::string& word = words.front();
-  if (absl::StartsWith(word, "-")) return NoFlag(word, at, verb);
+  if (absl::StartsWith(word, "-")) return NoFlag(word, at, verb, word == unknown_flag);
   if (verbs.empty())
     return verb == nullptr || verb->source() == nullptr ? "" : verb->source()->WhyLeftOver(word);
   const std::string known = at.get_parent() == nullptr ? CommandForWord(word) : "";
@@ -108,11 +109,12 @@ std::string NoPlace(const CLI::App& app, Command* verb) {
 
 }  // namespace
 
-std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app, Command* verb) {
+std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app, Command* verb,
+                        const std::string& unknown_flag) {
   // For other errors CLI11's message says more.
   const bool names = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) ||
                      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-  const std::string no_place = names ? NoPlace(app, verb) : "";
+  const std::string no_place = names ? NoPlace(app, verb, unknown_flag) : "";
   return no_place.empty() ? error.what() : no_place;
 }
 

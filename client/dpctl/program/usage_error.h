@@ -10,7 +10,9 @@
 namespace dp::ctl {
 
 // The error, and the remedy. `verb` is the command of the command line; null: there is none.
-std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app, Command* verb);
+// `unknown_flag` is a flag that does not exist and stands before all other words; empty: none does.
+std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app, Command* verb,
+                        const std::string& unknown_flag = "");
 
 // The command line that shows the help of the given command: "dpctl store get --help".
 std::string HelpCommand(const CLI::App& app);

@@ -15,6 +15,7 @@
 #include "client/dpctl/view/checkpoint_view.h"
 #include "client/dpctl/view/log_reader.h"
 #include "client/dpctl/view/printable.h"
+#include "dp/v1/access.grpc.pb.h"
 #include "dp/v1/jobs.grpc.pb.h"
 #include "dp/v1/logs.grpc.pb.h"
 #include "dp/v1/workers.grpc.pb.h"
@@ -28,6 +29,17 @@ absl::Status CheckOver(const v1::Job& job) {
   if (Finished(job.state())) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("job ", job.id(), " is ", NameOf(job.state()), ", not over; cancel it first"));
+}
+
+// A dry run is refused as the removal would be. Errors: PermissionDenied; as Context::Call.
+absl::Status CheckMayRemove(Context& context) {
+  DP_ASSIGN_OR_RETURN(const v1::WhoAmIResponse caller, context.Call(&v1::Access::Stub::WhoAmI, {}));
+  if (caller.role() != "viewer" && caller.role() != "worker" && caller.role() != "rank") {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("you are ", caller.role(), " ", caller.name(),
+                   ", who may not remove jobs; administrators and users may"));
 }
 
 // Errors: FailedPrecondition a job that is not over would lose the checkpoint that it goes on from.
@@ -192,7 +204,8 @@ std::unique_ptr<InterruptWatch> FileRemoval::WatchInterrupts(Context& context) c
 
 FileRemoval::End FileRemoval::Remove(Context& context, const v1::Job& job) const {
   End end;
-  if (with_files_ || dry_run_) end.status = CheckOver(job);
+  if (dry_run_) end.status = CheckMayRemove(context);
+  if (end.status.ok() && (with_files_ || dry_run_)) end.status = CheckOver(job);
   if (end.status.ok() && with_files_) end.status = RemoveAllFiles(context, job, &end.files);
   if (end.status.ok() && !dry_run_) end.status = RemoveJob(context, job, with_files_);
   return end;

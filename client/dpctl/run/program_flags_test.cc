@@ -162,6 +162,9 @@ TEST_F(ProgramFlagsTest, WhatIsWrongIsAUsageErrorThatSaysWhatToDo) {
       {"submit python3",
        "No such file or directory; write a command line behind '--': dpctl submit "
        "-- python3 ...\n"},
+      {"run --ranks 2 -- x", "dpctl: there is no flag '--ranks'"},
+      {"run --ranks 2 train.py", "dpctl: there is no flag '--ranks'"},
+      {"submit --rank=2 -- x", "dpctl: there is no flag '--rank=2'"},
       {"run job.yaml --nnode 2", "dpctl: there is no flag '--nnode'; did you mean '--nnodes'?\n"},
       {"torchrun --nproc_per_nod 2 x.py",
        "dpctl: there is no flag '--nproc_per_nod'; did you mean '--nproc_per_node'?\n"

@@ -57,6 +57,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
   v1::PlanResponse plan;
   std::vector<v1::PlanRequest> plan_requests;
   std::vector<v1::RequeueRequest> requeued;
+  int submissions = 0;
   std::vector<uint64_t> removed;
   bool removed_with_files = false;  // as the last removal says
   std::function<void()> on_remove = [] {};
@@ -73,6 +74,8 @@ class FakeCoordinator final : public v1::Jobs::Service,
   v1::ListWaitersResponse waiters;
   // The error of all submissions, if any.
   absl::Status submit_error;
+  // The error of all watches of jobs, if any.
+  absl::Status watch_error;
   // The error of all store calls, if any: the generation is over.
   absl::Status store_error;
   // How many of the next calls find the coordinator out of reach.
@@ -94,6 +97,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
   grpc::Status Submit(grpc::ServerContext*, const v1::SubmitRequest* request,
                       v1::SubmitResponse* response) override {
     return Reply([&]() -> absl::Status {
+      ++submissions;
       if (!submit_error.ok()) return submit_error;
       v1::Job job;
       job.set_id(jobs.empty() ? 1 : jobs.rbegin()->first + 1);
@@ -141,7 +145,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
     return Reply([&]() -> absl::Status {
       job_watches.push_back(*request);
       if (jobs.contains(request->job())) on_watch(jobs[request->job()]);
-      return CopyJob(request->job(), response);
+      return watch_error.ok() ? CopyJob(request->job(), response) : watch_error;
     });
   }
   grpc::Status Cancel(grpc::ServerContext*, const v1::CancelRequest* request,

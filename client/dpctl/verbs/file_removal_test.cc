@@ -94,6 +94,22 @@ TEST_F(FileRemovalTest, WhoMayNotRemoveFilesReadsWhatTheyAskedFor) {
   EXPECT_THAT(coordinator_.removed, IsEmpty());
 }
 
+TEST_F(FileRemovalTest, ADryRunIsRefusedAsTheRemovalWouldBe) {
+  coordinator_.access.who_am_i.set_role("viewer");
+  coordinator_.access.who_am_i.set_name("vic");
+  for (const std::string command :
+       {"rm --dry-run 5", "rm --with-files --dry-run 5", "prune --older-than 0s --dry-run"}) {
+    err_.str(""), out_.str("");
+    const Result result = Dpctl(command);
+    EXPECT_EQ(result.code, 1) << command;
+    EXPECT_EQ(result.err,
+              "dpctl: you are viewer vic, who may not remove jobs; administrators and users may\n")
+        << command;
+    EXPECT_EQ(result.out, "") << command;
+  }
+  EXPECT_EQ(coordinator_.submissions, 0);
+}
+
 TEST_F(FileRemovalTest, ProgramsGetTheFilesWithTheJob) {
   AddAnswers(kRemovedAndLeft);
   EXPECT_THAT(Dpctl("rm --with-files 5 -o json").out,

@@ -113,6 +113,7 @@ class RunJob final : public Command {
     });
     const absl::StatusOr<int> code = SubmitAndFollow(job, context);
     watch.reset();  // no loss is reported from here on
+    if (!code.ok() && context.refused() && id_ != 0 && !local_.on()) return GoesOn(code.status());
     if (!absl::IsCancelled(code.status())) return code;
     if (!lost.empty()) {
       context.err() << "dpctl: " << lost << '\n';
@@ -219,6 +220,14 @@ class RunJob final : public Command {
   static int EndLocal(Context& context) {
     context.err() << "dpctl: interrupted; the job ends with its coordinator and workers\n";
     return kCancelled;
+  }
+
+  // The caller's access has ended, and not the job.
+  absl::Status GoesOn(const absl::Status& refusal) const {
+    return {refusal.code(),
+            absl::StrCat(refusal.message(), "\njob ", id_,
+                         " goes on without dpctl. After a login, 'dpctl logs -f ", id_,
+                         "' follows it again, and 'dpctl wait ", id_, "' ends with its result")};
   }
 
   // Nobody reads the lines of the ranks any more, so there is no reason to follow the job.

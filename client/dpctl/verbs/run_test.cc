@@ -239,6 +239,48 @@ class FakeCluster final : public LocalCluster {
   ClusterState& state_;
 };
 
+TEST_F(RunTest, WhoMayNotSubmitLearnsItAndNoJobHasFailed) {
+  coordinator_.submit_error = absl::PermissionDeniedError("viewer vic may not call Jobs.Submit");
+  const Result result = Dpctl("run " + file_);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "dpctl: viewer vic may not call Jobs.Submit\n");
+}
+
+TEST_F(RunTest, WithoutAUsableCredentialNoJobHasFailed) {
+  for (const absl::Status& why :
+       {absl::UnauthenticatedError("the certificate in /login expired"),
+        absl::PermissionDeniedError("the credential's file /login/tls.key cannot be read"),
+        absl::FailedPreconditionError("there is no credential in /login")}) {
+    no_credentials_ = why;
+    err_.str("");
+    const Result result = Dpctl("run " + file_);
+    EXPECT_EQ(result.code, 1) << result.err;
+    EXPECT_EQ(result.err, absl::StrCat("dpctl: ", std::string(why.message()), "\n"));
+  }
+}
+
+TEST_F(RunTest, ARefusedHandshakeIsNoFailureOfTheJob) {
+  coordinator_.calls_lost = 1000;
+  coordinator_.lost_because = "Socket closed";
+  refusal_ = absl::FailedPreconditionError("what listens there does not use TLS");
+  EXPECT_EQ(Dpctl("run " + file_).code, 1);
+}
+
+TEST_F(RunTest, WhoseAccessEndsLearnsThatTheJobGoesOn) {
+  coordinator_.watch_error = absl::UnauthenticatedError("the access of ann was revoked");
+  const Result result = Dpctl("run " + file_);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, EndsWith("dpctl: the access of ann was revoked\n"
+                                   "job 1 goes on without dpctl. After a login, 'dpctl logs -f 1' "
+                                   "follows it again, and 'dpctl wait 1' ends with its result\n"));
+}
+
+// Such as a coordinator that has taken no submission for want of room.
+TEST_F(RunTest, AnotherErrorStaysAFailureOfTheRun) {
+  coordinator_.submit_error = absl::ResourceExhaustedError("1000 jobs are unfinished");
+  EXPECT_EQ(Dpctl("run " + file_).code, 100);
+}
+
 class LocalRunTest : public RunTest {
  protected:
   LocalRunTest() {
