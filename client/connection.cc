@@ -72,11 +72,18 @@ constexpr int kKeepaliveTimeoutMs = 5'000;
 // The meaning of a failed handshake in words; empty: it was none. OpenSSL's texts are constants.
 std::string WhyNoHandshake(const std::string& message) {
   if (absl::StrContains(message, "certificate verify failed")) {
-    return "its certificate is of another authority than the one that this program trusts; if the "
-           "cluster is a new one, log in or join again";
+    return "its certificate is of another authority than the one that this program trusts, or is "
+           "not "
+           "valid now by this host's clock; if the cluster is a new one, log in or join again";
   }
   if (absl::StrContains(message, "wrong version number")) {
-    return "it does not answer with TLS; a coordinator of an earlier release needs --insecure";
+    return "it does not answer with TLS, so it is not the coordinator of the credential; check the "
+           "address";
+  }
+  if (absl::StrContains(message, "Custom verification check failed")) {
+    return "its certificate names neither a coordinator of dp nor the host of this address; check "
+           "the "
+           "address, or let the certificate (--tls-cert) name the host";
   }
   return "";
 }

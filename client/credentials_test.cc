@@ -182,8 +182,11 @@ TEST_F(CredentialsTest, ACoordinatorMustHoldItsRoleOrTheHostOfTheAddress) {
                          .hosts = {"elsewhere.example.org"},
                          .lifetime = absl::Hours(1)};
   const FakeAccess impostor(worker);
-  EXPECT_EQ(CallTo(impostor, Credentials::Of(impostor.CredentialOf({Role::kUser, "ann"}))).code(),
-            absl::StatusCode::kUnavailable);
+  const absl::Status refused =
+      CallTo(impostor, Credentials::Of(impostor.CredentialOf({Role::kUser, "ann"})));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("its certificate names neither a coordinator of dp nor the host"));
   worker.hosts = {"127.0.0.1"};
   const FakeAccess by_host(worker);
   EXPECT_TRUE(CallTo(by_host, Credentials::Of(by_host.CredentialOf({Role::kUser, "ann"}))).ok());

@@ -50,9 +50,11 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address,
     const security::Certificate one(certificate);
     if (one.Fingerprint() == fingerprint) return one.ToPem();
   }
-  return absl::UnauthenticatedError(
-      absl::StrCat("the coordinator at ", address,
-                   " is not of the cluster that the token is for; check the address"));
+  return absl::UnauthenticatedError(absl::StrCat(
+      "the coordinator at ", address,
+      " is not of the cluster that the token is for; check the address. If the "
+      "coordinator has a certificate from elsewhere (--tls-cert), no token leads to it: "
+      "name the directory of a credential with --credentials"));
 }
 
 absl::StatusOr<security::JoinClaims> ClaimsOf(const std::string& token) {
@@ -95,7 +97,9 @@ absl::StatusOr<security::Credential> Renew(Connection& connection,
                       connection.Call(&v1::Access::Stub::Renew, request, timeout));
   security::Credential renewed = credential;
   renewed.chain = response.certificate().chain();
-  renewed.authorities = response.certificate().authorities();
+  if (!response.certificate().authorities().empty()) {
+    renewed.authorities = response.certificate().authorities();
+  }
   return renewed;
 }
 

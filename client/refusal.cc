@@ -1,15 +1,22 @@
 #include "client/refusal.h"
 
+#include <arpa/inet.h>
+#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "base/host_port.h"
 #include "base/security/certificate.h"
 #include "base/security/credential.h"
+#include "base/security/openssl.h"
 #include "base/status.h"
 #include "client/tls_handshake.h"
 
@@ -90,38 +97,160 @@ std::string HolderOf(const Credential& credential) {
   return identity.ok() ? absl::StrCat("of ", security::ToString(*identity), " in ") : "in ";
 }
 
+// How the check of the coordinator's certificate went.
+struct Verdict {
+  int error = X509_V_OK;
+  std::optional<Certificate> at_fault;  // the one in the chain to which the error belongs
+  std::optional<Certificate> shown;     // the coordinator's own
+};
+
+std::optional<Certificate> Shared(X509* certificate) {
+  if (certificate == nullptr) return std::nullopt;
+  X509_up_ref(certificate);
+  return Certificate(certificate);
+}
+
+// For SSL_CTX_set_cert_verify_callback: OpenSSL's check, whose details it would drop.
+int CheckChain(X509_STORE_CTX* chain, void* verdict) {
+  const int good = X509_verify_cert(chain);
+  *static_cast<Verdict*>(verdict) = {X509_STORE_CTX_get_error(chain),
+                                     Shared(X509_STORE_CTX_get_current_cert(chain)),
+                                     Shared(X509_STORE_CTX_get0_cert(chain))};
+  return good;
+}
+
+std::string UtcText(absl::Time time) {
+  return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
+}
+
+std::string ClockText() { return absl::StrCat("this host's clock says ", UtcText(absl::Now())); }
+
+// Precondition: the check failed.
+absl::Status WhyNotTrusted(const Verdict& verdict, const std::string& address,
+                           const std::string& dir) {
+  const bool of_authority = verdict.at_fault && verdict.shown &&
+                            verdict.at_fault->Fingerprint() != verdict.shown->Fingerprint();
+  const std::string certificate =
+      absl::StrCat("the certificate of the ", of_authority ? "authority of the " : "",
+                   "coordinator at ", address);
+  if (verdict.error == X509_V_ERR_CERT_HAS_EXPIRED && verdict.at_fault) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        certificate, " expired at ", UtcText(verdict.at_fault->not_after()), ", and ", ClockText(),
+        "; set the clock if it is wrong, else the certificate must be renewed where "
+        "it was made"));
+  }
+  if (verdict.error == X509_V_ERR_CERT_NOT_YET_VALID && verdict.at_fault) {
+    return absl::UnauthenticatedError(
+        absl::StrCat(certificate, " is not valid before ", UtcText(verdict.at_fault->not_before()),
+                     ", and ", ClockText(), "; set the clock that is wrong, here or there"));
+  }
+  if (verdict.error == X509_V_ERR_INVALID_PURPOSE) {
+    return absl::UnauthenticatedError(
+        absl::StrCat(certificate,
+                     " is not one of a server; check the address, or make a certificate "
+                     "with the extended key usage serverAuth"));
+  }
+  const bool of_cluster = verdict.shown && verdict.shown->identity().ok();
+  return absl::UnauthenticatedError(absl::StrCat(
+      "the certificate of the coordinator at ", address, " is of another authority than that in ",
+      dir, "/", security::kAuthoritiesFile,
+      of_cluster ? "; if the cluster is a new one, log in again with a token that an "
+                   "administrator makes by 'dpctl grant'"
+                 : "; check the address, or put the authority that signed it into that file"));
+}
+
+// The names and addresses in the certificate, of which a few are enough.
+std::string HostsIn(const Certificate& certificate) {
+  constexpr size_t kHostsShownMax = 8;
+  const security::NamesPtr names(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate.get(), NID_subject_alt_name, nullptr, nullptr)));
+  std::vector<std::string> hosts;
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
+    const ASN1_STRING* const text = name->d.ia5;
+    const unsigned char* const bytes = ASN1_STRING_get0_data(text);
+    const auto size = static_cast<size_t>(ASN1_STRING_length(text));
+    char address[INET6_ADDRSTRLEN] = "";
+    if (name->type == GEN_DNS) hosts.emplace_back(reinterpret_cast<const char*>(bytes), size);
+    if (name->type != GEN_IPADD || (size != 4 && size != 16)) continue;
+    inet_ntop(size == 4 ? AF_INET : AF_INET6, bytes, address, sizeof(address));
+    hosts.emplace_back(address);
+  }
+  if (hosts.empty()) return "";
+  const bool more = hosts.size() > kHostsShownMax;
+  if (more) hosts.resize(kHostsShownMax);
+  return absl::StrCat("; it is for ", absl::StrJoin(hosts, ", "), more ? ", ..." : "");
+}
+
+// Whether the channel's verifier (credentials.cc) accepts the certificate of this host.
+bool IsForHost(const Certificate& shown, const std::string& host) {
+  const auto identity = shown.identity();
+  if (identity.ok() && identity->role == security::Role::kCoordinator) return true;
+  return X509_check_ip_asc(shown.get(), host.c_str(), 0) == 1 ||
+         X509_check_host(shown.get(), host.c_str(), host.size(), 0, nullptr) == 1;
+}
+
+absl::Status CheckHost(const Verdict& verdict, const std::string& address) {
+  const auto parts = ParseHostPort(address);
+  if (!parts.ok() || !verdict.shown || IsForHost(*verdict.shown, parts->host)) {
+    return absl::OkStatus();
+  }
+  return absl::UnauthenticatedError(
+      absl::StrCat("the certificate of the coordinator at ", address, " is not for ", parts->host,
+                   HostsIn(*verdict.shown), "; call the coordinator at a name of its certificate, ",
+                   "or let the certificate name ", parts->host,
+                   " (dp-coordinator --tls-cert, or --tls-name for its own)"));
+}
+
+// Why the coordinator closed the connection of this caller.
+absl::Status NotAccepted(const Credential& credential, const std::string& address,
+                         const std::string& dir) {
+  const std::string not_accepted =
+      absl::StrCat("the coordinator at ", address, " does not accept the certificate ",
+                   HolderOf(credential), dir, ": ");
+  const auto own = Certificate::FromPem(credential.chain);
+  if (own.ok() && absl::Now() < own->not_before()) {
+    return absl::UnauthenticatedError(
+        absl::StrCat(not_accepted, "it is not valid before ", UtcText(own->not_before()), ", and ",
+                     ClockText(), "; set the clock that is wrong, here or where it was made"));
+  }
+  const std::string until = own.ok()
+                                ? absl::StrCat(" (it is valid until ", UtcText(own->not_after()),
+                                               ", and ", ClockText(), ")")
+                                : "";
+  return absl::UnauthenticatedError(absl::StrCat(
+      not_accepted, "it is on a revocation list, is not valid by the coordinator's clock", until,
+      ", or is of an authority that the coordinator does not trust; log in again with a token that "
+      "an administrator makes by 'dpctl grant', or renew the certificate where it was made"));
+}
+
 absl::Status WhyRefusedOverTls(const std::string& address, const std::string& dir,
                                absl::Time deadline) {
   const auto credential = security::ReadCredential(dir);
   const SslContextPtr context = Tls13Context();
   if (!credential.ok() || !Show(*credential, context.get()).ok()) return absl::OkStatus();
+  Verdict verdict;
+  SSL_CTX_set_cert_verify_callback(context.get(), CheckChain, &verdict);
   const auto socket = ConnectTo(address, deadline);
   if (!socket.ok()) return absl::OkStatus();
   const SslPtr ssl(SSL_new(context.get()));
   SSL_set_fd(ssl.get(), socket->get());
   if (!Handshake(ssl.get(), socket->get(), address, deadline).ok()) {
-    if (SSL_get_verify_result(ssl.get()) != X509_V_OK) {
-      return absl::UnauthenticatedError(absl::StrCat(
-          "the certificate of the coordinator at ", address,
-          " is of another authority than that in ", dir, "/", security::kAuthoritiesFile,
-          "; if the cluster is a new one, log in again with a token that an "
-          "administrator makes by 'dpctl grant'"));
-    }
+    if (verdict.error != X509_V_OK) return WhyNotTrusted(verdict, address, dir);
     if (AnswerInPlainText(address, deadline) != Answer::kData) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the coordinator at ", address,
-        " does not use TLS; call it with --insecure, which proves nothing and hides nothing"));
+    // No word of --insecure: whoever has a credential would give up the proof of who answers.
+    return absl::FailedPreconditionError(
+        absl::StrCat("what listens at ", address,
+                     " does not use TLS, so it is not the coordinator of the "
+                     "credential in ",
+                     dir, "; check the address, and ask the administrator of the cluster"));
   }
+  DP_RETURN_IF_ERROR(CheckHost(verdict, address));
   if (credential->chain.empty()) return absl::OkStatus();
   if (AnswerAfterHandshake(ssl.get(), socket->get(), deadline) != Answer::kClosed) {
     return absl::OkStatus();
   }
-  return absl::UnauthenticatedError(absl::StrCat(
-      "the coordinator at ", address, " does not accept the certificate ", HolderOf(*credential),
-      dir,
-      ": it is on a revocation list, has expired, or is of an authority that the coordinator does "
-      "not trust; log in again with a token that an administrator makes by 'dpctl grant', or renew "
-      "the certificate where it was made"));
+  return NotAccepted(*credential, address, dir);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ namespace {
 using security::Credential;
 using security::Role;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr absl::Duration kRefusalPatience = absl::Seconds(30);
 
@@ -70,6 +71,73 @@ TEST_F(RefusalTest, ACoordinatorOfAnotherAuthorityIsNamed) {
                 "is of another authority than that in " + dir_ + "/ca.crt");
 }
 
+// Certificates of coordinators from elsewhere.
+class RefusalOfServerTest : public RefusalTest {
+ protected:
+  static constexpr absl::Duration kDay = absl::Hours(24);
+
+  // A coordinator that shows such a certificate refuses ann.
+  absl::Status WhyOf(const security::Grant& own, absl::Time made_at = absl::Now()) {
+    const FakeAccess server(own, made_at);
+    address_ = server.address();
+    EXPECT_TRUE(security::WriteCredential(dir_, server.CredentialOf({Role::kUser, "ann"})).ok());
+    return WhyRefused(address_, {.dir = dir_}, kRefusalPatience);
+  }
+
+  std::string address_;
+};
+
+TEST_F(RefusalOfServerTest, ACertificateForAnotherHostIsNamedWithItsHosts) {
+  ExpectRefusal(
+      WhyOf({.identity = {Role::kViewer, "web"},
+             .hosts = {"head.example.org", "192.0.2.7", "2001:db8::7"},
+             .lifetime = kDay}),
+      absl::StatusCode::kUnauthenticated,
+      "is not for 127.0.0.1; it is for head.example.org, 192.0.2.7, 2001:db8::7; call the "
+      "coordinator at a name of its certificate, or let the certificate name 127.0.0.1 "
+      "(dp-coordinator --tls-cert, or --tls-name for its own)");
+}
+
+TEST_F(RefusalOfServerTest, ACertificateForTheHostOrOfACoordinatorIsAccepted) {
+  EXPECT_EQ(WhyOf({.identity = {Role::kViewer, "web"}, .hosts = {"127.0.0.1"}, .lifetime = kDay}),
+            absl::OkStatus());
+  EXPECT_EQ(WhyOf({.identity = {Role::kCoordinator, "dp"}, .hosts = {"head"}, .lifetime = kDay}),
+            absl::OkStatus());
+}
+
+TEST_F(RefusalOfServerTest, AnExpiredCertificateIsNamedAsSuchWithTheClock) {
+  const absl::Status expired =
+      WhyOf({.identity = {Role::kCoordinator, "dp"}, .hosts = {"head"}, .lifetime = kDay},
+            absl::Now() - 2 * kDay);
+  ExpectRefusal(expired, absl::StatusCode::kUnauthenticated,
+                "the certificate of the coordinator at " + address_ + " expired at ");
+  ExpectRefusal(expired, absl::StatusCode::kUnauthenticated, ", and this host's clock says ");
+  EXPECT_THAT(std::string(expired.message()), Not(HasSubstr("another authority")));
+}
+
+TEST_F(RefusalOfServerTest, OneThatIsNotYetValidToo) {
+  const absl::Status early =
+      WhyOf({.identity = {Role::kCoordinator, "dp"}, .hosts = {"head"}, .lifetime = kDay},
+            absl::Now() + absl::Hours(2));
+  ExpectRefusal(early, absl::StatusCode::kUnauthenticated,
+                "the certificate of the coordinator at " + address_ + " is not valid before ");
+  ExpectRefusal(early, absl::StatusCode::kUnauthenticated, "; set the clock that is wrong");
+}
+
+TEST_F(RefusalOfServerTest, OneThatIsOfAClientIsNamedAsSuch) {
+  ExpectRefusal(WhyOf({.identity = {Role::kUser, "bob"}, .lifetime = kDay}),
+                absl::StatusCode::kUnauthenticated, " is not one of a server; check the address");
+}
+
+TEST_F(RefusalTest, ACertificateOfTheCallerThatIsNotYetValidIsNamedAsSuch) {
+  const absl::Status early =
+      WhyWith(coordinator_.CredentialOf({Role::kUser, "ann"}, absl::Now() + absl::Hours(2)));
+  ExpectRefusal(
+      early, absl::StatusCode::kUnauthenticated,
+      "does not accept the certificate of user ann in " + dir_ + ": it is not valid before ");
+  ExpectRefusal(early, absl::StatusCode::kUnauthenticated, "; set the clock that is wrong");
+}
+
 TEST_F(RefusalTest, PlainTextTowardsTlsIsNamed) {
   ExpectRefusal(WhyRefused(coordinator_.address(), {.insecure = true}, kRefusalPatience),
                 absl::StatusCode::kFailedPrecondition, "leave out --insecure");
@@ -85,7 +153,9 @@ TEST_F(RefusalTest, TlsTowardsPlainTextIsNamed) {
   const std::string address = absl::StrCat("127.0.0.1:", port);
   EXPECT_TRUE(security::WriteCredential(dir_, ann_).ok());
   ExpectRefusal(WhyRefused(address, {.dir = dir_}, kRefusalPatience),
-                absl::StatusCode::kFailedPrecondition, "call it with --insecure");
+                absl::StatusCode::kFailedPrecondition, " does not use TLS, so it is not the");
+  EXPECT_THAT(std::string(WhyRefused(address, {.dir = dir_}, kRefusalPatience).message()),
+              Not(HasSubstr("--insecure")));
   EXPECT_EQ(WhyRefused(address, {.insecure = true}, kRefusalPatience), absl::OkStatus());
   server->Shutdown();
 }

@@ -27,13 +27,14 @@ namespace dp::client {
 // gives a certificate to everybody who asks, and records the requests. Thread-safe.
 class FakeAccess final : public v1::Access::Service {
  public:
-  // The server proves itself with this in its certificate.
-  explicit FakeAccess(const security::Grant& own = {
-                          .identity = {security::Role::kCoordinator, "dp"},
-                          .hosts = {"elsewhere.example.org"},
-                          .lifetime = absl::Hours(1)}) {
+  // The server proves itself with this in its certificate, which was made then.
+  explicit FakeAccess(const security::Grant& own = {.identity = {security::Role::kCoordinator,
+                                                                 "dp"},
+                                                    .hosts = {"elsewhere.example.org"},
+                                                    .lifetime = absl::Hours(1)},
+                      absl::Time made_at = absl::Now()) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", ServerTls(own), &port_);
+    builder.AddListeningPort("127.0.0.1:0", ServerTls(own, made_at), &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     DP_CHECK(server_ != nullptr);
@@ -125,9 +126,10 @@ class FakeAccess final : public v1::Access::Service {
     DP_CHECK(issued.ok());
     return issued->ToPem();
   }
-  std::shared_ptr<grpc::ServerCredentials> ServerTls(const security::Grant& own) const {
+  std::shared_ptr<grpc::ServerCredentials> ServerTls(const security::Grant& own,
+                                                     absl::Time made_at) const {
     const security::KeyPair key = security::KeyPair::Make();
-    const auto certificate = authority_.Issue(key.SigningRequest(), own, absl::Now());
+    const auto certificate = authority_.Issue(key.SigningRequest(), own, made_at);
     const std::string authority = authority_.certificate().ToPem();
     grpc::experimental::TlsServerCredentialsOptions options(
         std::make_shared<grpc::experimental::StaticDataCertificateProvider>(

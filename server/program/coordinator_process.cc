@@ -69,6 +69,8 @@ CoordinatorProcess::~CoordinatorProcess() {
   close(stderr_);
 }
 
+std::string CoordinatorProcess::NextLine() { return ReadLine(stdout_); }
+
 CoordinatorProcess::Ended CoordinatorProcess::Kill(int signal) {
   DP_CHECK(kill(pid_, signal) == 0);
   return Wait();

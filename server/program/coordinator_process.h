@@ -27,6 +27,8 @@ class CoordinatorProcess {
   int pid() const { return pid_; }
   // host:port; empty if the process has exited instead.
   const std::string& address() const { return address_; }
+  // The next line on standard output, without its end. Blocks until there is one.
+  std::string NextLine();
   // Sends the signal and waits for the exit.
   Ended Kill(int signal);
   // Waits for the process to exit by itself.

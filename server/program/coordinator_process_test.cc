@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/clock.h"
+#include "base/security/certificate_authority.h"
 #include "base/security/credential.h"
 #include "base/security/local_credential.h"
 #include "base/testing/scratch_dir.h"
@@ -336,6 +338,39 @@ TEST_F(CoordinatorProcessTest, ThePortFileHoldsThePort) {
   std::string port;
   std::ifstream(file) >> port;
   EXPECT_EQ("127.0.0.1:" + port, process.address());
+}
+
+TEST(FirstStartTest, ItPrintsHowOthersComeIn) {
+  const ScratchDir scratch;
+  CoordinatorProcess process(scratch.path() / "data");
+  ASSERT_FALSE(process.address().empty());
+  const std::string at = "--coordinator " + process.address();
+  EXPECT_THAT(process.NextLine(),
+              StartsWith("within an hour, join a worker with:  dp-worker " + at + " --join dpj1."));
+  EXPECT_THAT(process.NextLine(), HasSubstr("dpctl " + at + " login <<< dpj1."));
+}
+
+// No token leads to a certificate that the cluster's authority has not signed.
+TEST(FirstStartTest, WithACertificateFromElsewhereItPrintsNoTokens) {
+  const ScratchDir scratch;
+  const std::string chain = scratch.path() / "tls.crt", key = scratch.path() / "tls.key";
+  const security::KeyPair pair = security::KeyPair::Make();
+  const auto issued = security::CertificateAuthority::Make(absl::Now())
+                          .Issue(pair.SigningRequest(),
+                                 {.identity = {security::Role::kCoordinator, "c"},
+                                  .hosts = {"127.0.0.1"},
+                                  .lifetime = absl::Hours(1)},
+                                 absl::Now());
+  ASSERT_TRUE(issued.ok());
+  std::ofstream(chain) << issued->ToPem();
+  std::ofstream(key) << pair.ToPem();
+  CoordinatorProcess process({"--listen", "127.0.0.1:0", "--data-dir", scratch.path() / "data",
+                              "--tls-cert", chain, "--tls-key", key});
+  ASSERT_FALSE(process.address().empty());
+  const std::string how = "--coordinator " + process.address() + " --credentials DIR";
+  EXPECT_THAT(process.NextLine(), StartsWith("its certificate is from elsewhere (--tls-cert)"));
+  EXPECT_THAT(process.NextLine(), HasSubstr("dp-worker " + how));
+  EXPECT_THAT(process.NextLine(), HasSubstr("dpctl " + how));
 }
 
 }  // namespace

@@ -362,7 +362,8 @@ TlsOptions IdentityDir::tls() const {
           .key_file = own ? (server / security::kKeyFile).string() : options_.key_file,
           .clients_file = server / security::kAuthoritiesFile,
           .crl_dir = options_.crl_dir,
-          .authority = authority_.get()};
+          .authority = authority_.get(),
+          .own_certificate = ShowsAuthority()};
 }
 
 std::vector<std::string> HostsOfThisMachine() {

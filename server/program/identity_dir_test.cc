@@ -405,6 +405,22 @@ TEST_F(GivenCertificateTest, OneThatCannotBeUsedIsNamed) {
   EXPECT_EQ(WhyNotOpened().code(), absl::StatusCode::kPermissionDenied);
 }
 
+// Whoever opens a FIFO waits for a writer.
+TEST_F(GivenCertificateTest, ASpecialFileIsAnErrorAtOnce) {
+  (void)Open();
+  std::filesystem::remove(options_.key_file);
+  ASSERT_EQ(mkfifo(options_.key_file.c_str(), 0600), 0);
+  EXPECT_EQ(WhyNotOpened().message(), options_.key_file + " is no regular file");
+}
+
+TEST_F(GivenCertificateTest, TokensLeadToItOnlyIfItComesWithTheAuthority) {
+  EXPECT_FALSE(Open().tls().own_certificate);
+  Write(options_.chain_file, Read(options_.chain_file) + Read("ca.crt"));
+  EXPECT_TRUE(Open().tls().own_certificate);
+  options_.chain_file = options_.key_file = "";
+  EXPECT_TRUE(Open().tls().own_certificate);
+}
+
 TEST_F(IdentityDirTest, ThisMachineHasAtLeastItsLoopbackAddresses) {
   EXPECT_THAT(HostsOfThisMachine(), testing::IsSupersetOf({"localhost", "127.0.0.1", "::1"}));
 }

@@ -27,6 +27,7 @@
 #include "base/program/log.h"
 #include "base/program/notify_socket.h"
 #include "base/program/repeated_reason.h"
+#include "base/program/shell_word.h"
 #include "base/security/local_credential.h"
 #include "base/security/tls13.h"
 #include "base/status.h"
@@ -77,12 +78,26 @@ absl::Status WritePortFile(const std::string& file, int port) {
   return absl::UnavailableError(absl::StrCat("--port-file ", file, ": ", error.message()));
 }
 
+// No token leads to a certificate from elsewhere.
+void PrintHowToCall(const std::string& address) {
+  std::printf(
+      "its certificate is from elsewhere (--tls-cert), so no join token leads to it; with "
+      "certificates\n"
+      "of an authority in --client-ca, call it by  dp-worker --coordinator %s --credentials DIR\n"
+      "and as administrator by                     dpctl --coordinator %s --credentials DIR\n"
+      "docs/security.md says what is in DIR, and how the first administrator gets one\n",
+      address.c_str(), address.c_str());
+}
+
 // Tells the person at the first start how others come in.
-void PrintHowToJoin(const ListenAddress& address, const Authority& authority) {
+void PrintHowToJoin(const ListenAddress& address, const IdentityDir& identity) {
   char host[256] = "localhost";
   (void)gethostname(host, sizeof(host) - 1);
   ListenAddress reached = address;
   if (address.host == "0.0.0.0" || address.host == "::") reached.host = host;
+  const std::string at = ShellWord(reached.ToString());
+  if (!identity.tls().own_certificate) return PrintHowToCall(at);
+  const Authority& authority = identity.authority();
   const absl::Time now = Clock::System().Now();
   const absl::Duration valid_for = Authority::kTokenDefault;
   const std::string worker = authority.JoinToken({security::Role::kWorker, ""}, 0, now, valid_for);
@@ -92,7 +107,7 @@ void PrintHowToJoin(const ListenAddress& address, const Authority& authority) {
       "within an hour, join a worker with:  dp-worker --coordinator %s --join %s\n"
       "and log in as administrator with:    dpctl --coordinator %s login <<< %s\n"
       "later, 'dpctl token' makes others\n",
-      reached.ToString().c_str(), worker.c_str(), reached.ToString().c_str(), admin.c_str());
+      at.c_str(), worker.c_str(), at.c_str(), admin.c_str());
 }
 
 // Lets programs of the same user find the administrator's credential while the coordinator serves.
@@ -135,7 +150,7 @@ absl::Status Announce(const CoordinatorOptions& options, const ListenAddress& ad
   }
   Log(Severity::kInfo, "listening", {{"address", address.ToString()}});
   std::printf("dp-coordinator listening on %s\n", address.ToString().c_str());
-  if (identity.made()) PrintHowToJoin(address, identity.authority());
+  if (identity.made()) PrintHowToJoin(address, identity);
   std::fflush(stdout);
   return absl::OkStatus();
 }

@@ -56,8 +56,8 @@ absl::Status CheckName(const Identity& identity) {
   if (!name.empty() && name.size() <= kNameBytesMax && security::IsVisibleText(name))
     return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("'", Shown(name), "' is no name of a person; use 1 to ", kNameBytesMax,
-                   " bytes without control characters"));
+      absl::StrCat("'", absl::CHexEscape(name), "' is no name of a person; use 1 to ",
+                   kNameBytesMax, " bytes of ", security::kVisibleTextRule));
 }
 
 // Errors: InvalidArgument.
@@ -91,7 +91,9 @@ std::string NameOfCaller(const Caller& caller) {
 // Serves proto/dp/v1/access.proto through the driver. Thread-safe.
 class AccessService final : public v1::Access::CallbackService {
  public:
-  AccessService(Gate& gate, const Authority* authority) : gate_(gate), authority_(authority) {}
+  // `own_certificate`: as in TlsOptions.
+  AccessService(Gate& gate, const Authority* authority, bool own_certificate)
+      : gate_(gate), authority_(authority), own_certificate_(own_certificate) {}
 
   grpc::ServerUnaryReactor* Enroll(grpc::CallbackServerContext* context,
                                    const v1::EnrollRequest* request,
@@ -176,6 +178,10 @@ class AccessService final : public v1::Access::CallbackService {
     if (!left.ok()) return Refuse(admission, context, left);
     return Apply(admission, context, core::GrantRole{identity.name, *role},
                  [=, this](const core::Outcome&, const View& view) {
+                   if (!own_certificate_) {
+                     SetHeader(view, response);
+                     return absl::OkStatus();
+                   }
                    return MakeToken(identity, /*uses=*/1, *valid, view, response);
                  });
   }
@@ -245,7 +251,7 @@ class AccessService final : public v1::Access::CallbackService {
   // The token that an enrolment uses up, and for whom. An administrator's needs no token.
   // Errors: Unauthenticated, InvalidArgument.
   absl::StatusOr<core::UseToken> Joining(const v1::EnrollRequest& request) const {
-    if (authority_ == nullptr) return NoCertificates();
+    DP_RETURN_IF_ERROR(CheckGivesOut());
     security::JoinClaims claims;
     if (request.token().empty()) {
       claims = {.identity = {Role::kWorker, request.name()}};
@@ -298,12 +304,14 @@ class AccessService final : public v1::Access::CallbackService {
                         authority_->Issue(signing_request, identity, MadeAt(identity, view)));
     SetHeader(view, response);
     FillCertificate(issued, response->mutable_certificate());
+    // Its holder knows whose certificate the coordinator shows, and the coordinator does not.
+    if (!own_certificate_) response->mutable_certificate()->clear_authorities();
     return absl::OkStatus();
   }
   template <typename Response>
   absl::Status MakeToken(const Identity& identity, int uses, absl::Duration valid, const View& view,
                          Response* response) const {
-    if (authority_ == nullptr) return NoCertificates();
+    DP_RETURN_IF_ERROR(CheckGivesOut());
     // As a certificate, it must be younger than the last revocation.
     const absl::Time now =
         std::max(absl::Now(), view.coordinator.state().access.ValidAfter(identity));
@@ -312,6 +320,15 @@ class AccessService final : public v1::Access::CallbackService {
     *response->mutable_expires_at() = ToProto(now + valid);
     return absl::OkStatus();
   }
+  // Errors: FailedPrecondition nobody who joins would trust this coordinator.
+  absl::Status CheckGivesOut() const {
+    if (authority_ == nullptr) return NoCertificates();
+    if (own_certificate_) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "this coordinator has a certificate from elsewhere (--tls-cert), to which no token leads; "
+        "workers and people call with certificates of an authority in its --client-ca, which "
+        "dp-worker and dpctl take as --credentials DIR, and 'dpctl grant' gives roles to people");
+  }
   static absl::Status NoCertificates() {
     return absl::FailedPreconditionError(
         "this coordinator gives out no certificates: it does not use TLS");
@@ -319,12 +336,14 @@ class AccessService final : public v1::Access::CallbackService {
 
   Gate& gate_;
   const Authority* const authority_;
+  const bool own_certificate_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeAccessService(Gate& gate, const Authority* authority) {
-  return std::make_unique<AccessService>(gate, authority);
+std::unique_ptr<grpc::Service> MakeAccessService(Gate& gate, const Authority* authority,
+                                                 bool own_certificate) {
+  return std::make_unique<AccessService>(gate, authority, own_certificate);
 }
 
 }  // namespace dp::server

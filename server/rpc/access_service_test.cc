@@ -425,8 +425,55 @@ TEST_F(AccessServiceTest, ARefusalForARoleNamesThoseThatMayAndTheGrant) {
             "viewer ann may not call Jobs.Cancel: it is for administrators and users, and an "
             "administrator can give that role: dpctl grant user ann");
   EXPECT_THAT(ann->Call(ann->access(), &v1::Access::Stub::ListHolders, {}).status.error_message(),
-              HasSubstr("; it is for administrators, and an administrator can give that role: "
+              HasSubstr(": it is for administrators, and an administrator can give that role: "
                         "dpctl grant admin ann"));
+}
+
+// The coordinator shows a certificate that its authority has not signed.
+class ElsewhereCertificateTest : public AccessServiceTest {
+ protected:
+  ElsewhereCertificateTest() { own_certificate_ = false; }
+};
+
+TEST_F(ElsewhereCertificateTest, NobodyGetsATokenOrCertificateThatLeadsNowhere) {
+  const std::string why =
+      "this coordinator has a certificate from elsewhere (--tls-cert), to which no";
+  for (const auto& status :
+       {CreateToken("worker", "", 1).status, CreateToken("user", "ann", 1).status,
+        Enroll(*admin_, "", "w").status}) {
+    EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+    EXPECT_THAT(status.error_message(), HasSubstr(why));
+  }
+}
+
+TEST_F(ElsewhereCertificateTest, AGrantGivesTheRoleAndNoToken) {
+  v1::GrantRequest grant;
+  grant.set_role("viewer");
+  grant.set_name("ann");
+  const auto granted = admin_->Call(admin_->access(), &v1::Access::Stub::Grant, grant);
+  ASSERT_TRUE(granted.ok()) << granted.status.error_message();
+  EXPECT_EQ(granted->token(), "");
+  const auto ann = As(kAnn);
+  EXPECT_EQ(ann->Call(ann->access(), &v1::Access::Stub::WhoAmI, {})->role(), "viewer");
+}
+
+// The coordinator does not know who has signed its own.
+TEST_F(ElsewhereCertificateTest, ARenewedCertificateComesWithoutAuthorities) {
+  const auto ann = As(kAnn);
+  const auto renewed = Renew(*ann);
+  ASSERT_TRUE(renewed.ok()) << renewed.status.error_message();
+  EXPECT_NE(renewed->certificate().chain(), "");
+  EXPECT_EQ(renewed->certificate().authorities(), "");
+}
+
+TEST_F(AccessServiceTest, ARefusalNamesTheRoleThatCountsAndNoOther) {
+  Grant("backup", Role::kViewer);
+  const auto backup = As({Role::kUser, "backup"});
+  v1::CancelRequest cancel;
+  cancel.set_job(1);
+  EXPECT_THAT(backup->Call(backup->jobs(), &v1::Jobs::Stub::Cancel, cancel).status.error_message(),
+              AllOf(StartsWith("viewer backup may not call Jobs.Cancel: it is for"),
+                    Not(HasSubstr("user backup may"))));
 }
 
 TEST_F(AccessServiceTest, AWrongTokenIsARefusal) {

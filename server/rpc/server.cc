@@ -142,7 +142,8 @@ std::vector<std::unique_ptr<grpc::Service>> Server::MakeServices(LogThread& logs
                                                                  const ServerOptions& options) {
   const std::optional<std::string>& direct_stores = options.direct_stores;
   std::vector<std::unique_ptr<grpc::Service>> services;
-  services.push_back(MakeAccessService(gate_, options.tls ? options.tls->authority : nullptr));
+  services.push_back(MakeAccessService(gate_, options.tls ? options.tls->authority : nullptr,
+                                       options.tls && options.tls->own_certificate));
   services.push_back(MakeJobsService(gate_, logs, direct_stores.has_value()));
   services.push_back(MakeWorkersService(gate_, callers_.clients, direct_stores.value_or("")));
   services.push_back(MakeWorldsService(gate_));

@@ -31,6 +31,9 @@ struct TlsOptions {
   std::string clients_file;  // the authorities whose certificates callers may show
   std::string crl_dir = {};  // revocation lists of these, named by OpenSSL's hash; empty: none
   const Authority* authority = nullptr;  // signs certificates, and makes tokens
+  // Whether the server's certificate is of that authority. A client with a token, or with a
+  // certificate that the authority gives out, trusts no other.
+  bool own_certificate = true;
 };
 
 // How long a connection may last. A caller shows the certificate of its last handshake, so a

@@ -34,6 +34,8 @@ std::unique_ptr<grpc::Service> MakeLogsService(Gate& gate, LogThread& logs);
 std::unique_ptr<grpc::Service> MakeCheckpointsService(Gate& gate);
 
 // `authority` signs certificates; null: none are given out, because the server does not use TLS.
-std::unique_ptr<grpc::Service> MakeAccessService(Gate& gate, const Authority* authority);
+// `own_certificate`: as in TlsOptions.
+std::unique_ptr<grpc::Service> MakeAccessService(Gate& gate, const Authority* authority,
+                                                 bool own_certificate);
 
 }  // namespace dp::server

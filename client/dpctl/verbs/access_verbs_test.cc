@@ -117,6 +117,31 @@ TEST_F(AccessVerbsTest, AGrantIsFollowedByTheLineToLogInWith) {
   EXPECT_EQ(Dpctl("grant viewer bob -o name").out, "dpj1.g\n");
 }
 
+// zsh takes brackets for a pattern.
+TEST_F(AccessVerbsTest, TheLinesCanBePastedIntoAnyShell) {
+  EXPECT_EQ(Dpctl("token worker --coordinator [::1]:7070").out,
+            "dp-worker --coordinator '[::1]:7070' --join dpj1.t\n");
+  out_.str("");
+  EXPECT_EQ(Dpctl("token user ann --coordinator [::1]:7070").out,
+            "dpctl --coordinator '[::1]:7070' login <<< dpj1.t\n");
+}
+
+TEST_F(AccessVerbsTest, WhereNoTokenLeadsAGrantSaysHowToCall) {
+  access().granted.clear_token();
+  const Result result = Dpctl("grant viewer bob --coordinator 10.0.0.1:7070");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out,
+            "role viewer is granted to bob, who calls with:\n"
+            "dpctl --coordinator 10.0.0.1:7070 --credentials DIR\n");
+  EXPECT_THAT(result.err, HasSubstr("dpctl: there is no token, because the coordinator's "
+                                    "certificate is from elsewhere; DIR holds"));
+  EXPECT_THAT(result.err, Not(HasSubstr("valid until")));
+  out_.str("");
+  EXPECT_EQ(Dpctl("grant viewer bob -o name").out, "");
+  EXPECT_THAT(Dpctl("grant viewer bob -o json").out,
+              HasSubstr("\"token\": null,\n  \"expiresAt\": null"));
+}
+
 TEST_F(AccessVerbsTest, OnlyRolesOfPeopleAreGranted) {
   EXPECT_EQ(Dpctl("grant worker w").code, 2);
   EXPECT_EQ(Dpctl("grant user").code, 2);

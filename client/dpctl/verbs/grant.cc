@@ -37,7 +37,7 @@ class Grant final : public Command {
                         context.Call(&v1::Access::Stub::Grant, request));
     if (context.flags().format == Format::kTable) {
       context.out() << "role " << role_ << " is granted to " << Printable(name_)
-                    << ", who logs in with:\n";
+                    << (response.token().empty() ? ", who calls with:\n" : ", who logs in with:\n");
     }
     PrintJoinToken({role_, name_, response.token(), FromProto(response.expires_at())}, context);
     return kSuccess;

@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/host_port.h"
+#include "base/program/shell_word.h"
 #include "client/dpctl/view/json_writer.h"
 #include "client/dpctl/view/time_text.h"
 
@@ -17,16 +18,31 @@ bool OnlyFromThisHost(const std::string& address) {
 
 // A person's token goes through standard input, so that no list of processes shows it. A worker
 // hides its token in its command line.
-std::string LineFor(const JoinToken& token, const std::string& address) {
+std::string LineFor(const JoinToken& token, const std::string& coordinator) {
+  const std::string address = ShellWord(coordinator);
   if (token.role != "worker") {
     return absl::StrCat("dpctl --coordinator ", address, " login <<< ", token.token);
   }
-  const std::string name = token.name.empty() ? "" : absl::StrCat(" --name ", token.name);
+  const std::string name =
+      token.name.empty() ? "" : absl::StrCat(" --name ", ShellWord(token.name));
   return absl::StrCat("dp-worker --coordinator ", address, name, " --join ", token.token);
+}
+
+// The coordinator's certificate is from elsewhere, and no token leads to it.
+void ExplainNoToken(Context& context) {
+  context.out().flush();  // the note follows
+  context.err() << "dpctl: there is no token, because the coordinator's certificate is from "
+                   "elsewhere; DIR holds the person's own certificate, of an authority that the "
+                   "coordinator trusts (--client-ca), and a ca.crt with the authority of the "
+                   "coordinator's certificate\n";
 }
 
 void PrintLine(const JoinToken& token, Context& context) {
   const std::string& address = context.flags().coordinator;
+  if (token.token.empty()) {
+    context.out() << "dpctl --coordinator " << ShellWord(address) << " --credentials DIR\n";
+    return ExplainNoToken(context);
+  }
   context.out() << LineFor(token, address) << '\n';
   context.out().flush();  // the notes follow it
   context.err() << "dpctl: the token is valid until " << TimeText(token.expires_at) << '\n';
@@ -42,6 +58,7 @@ void PrintLine(const JoinToken& token, Context& context) {
 void PrintJoinToken(const JoinToken& token, Context& context) {
   switch (context.flags().format) {
     case Format::kName:
+      if (token.token.empty()) return ExplainNoToken(context);
       context.out() << token.token << '\n';
       return;
     case Format::kJson: {
@@ -49,8 +66,9 @@ void PrintJoinToken(const JoinToken& token, Context& context) {
       json.BeginObject();
       json.Field("role", token.role);
       json.TextOrNull("name", token.name);
-      json.Field("token", token.token);
-      WriteTime("expiresAt", token.expires_at, json);
+      json.TextOrNull("token", token.token);
+      token.token.empty() ? json.NullField("expiresAt")
+                          : WriteTime("expiresAt", token.expires_at, json);
       json.EndObject();
       return;
     }

@@ -10,8 +10,8 @@ namespace dp::ctl {
 // A join token, as the coordinator has made it for somebody.
 struct JoinToken {
   std::string role;
-  std::string name;  // may be empty for a worker
-  std::string token;
+  std::string name;   // may be empty for a worker
+  std::string token;  // empty: none leads to the coordinator, by Grant
   absl::Time expires_at;
 };
 

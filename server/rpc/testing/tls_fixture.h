@@ -150,6 +150,7 @@ class TlsFixture : public ::testing::Test {
   ConnectionAge connection_age_;
   CallLimits calls_;
   bool plain_text_ = false;        // also serves callers in plain text
+  bool own_certificate_ = true;    // as in TlsOptions; the certificate is the same in any case
   std::string other_authorities_;  // further ones whose certificates callers may show, in PEM
 
   const ScratchDir scratch_;
@@ -202,7 +203,8 @@ class TlsFixture : public ::testing::Test {
     return {.chain_file = server_dir_ + "/" + security::kChainFile,
             .key_file = server_dir_ + "/" + security::kKeyFile,
             .clients_file = server_dir_ + "/" + security::kAuthoritiesFile,
-            .authority = &authority_};
+            .authority = &authority_,
+            .own_certificate = own_certificate_};
   }
   // Returns once the machine has the command.
   void Apply(core::Action action) {
