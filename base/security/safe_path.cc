@@ -78,8 +78,10 @@ absl::Status CheckMode(const fs::path& path, const struct stat& found, bool on_w
 
 // Puts the parts of `path` before those that are still to go.
 void PutFirst(const fs::path& path, std::deque<fs::path>& to_go) {
-  const fs::path relative = path.relative_path();
-  const std::vector<fs::path> parts(relative.begin(), relative.end());
+  std::vector<fs::path> parts;
+  for (const fs::path& part : path.relative_path()) {
+    if (!part.empty() && part != ".") parts.push_back(part);  // empty behind a slash at the end
+  }
   to_go.insert(to_go.begin(), parts.begin(), parts.end());
 }
 
@@ -87,6 +89,16 @@ absl::Status NotSeen(const fs::path& path, int error) {
   const std::string why = absl::StrCat(path.string(), ": ", std::generic_category().message(error));
   const bool missing = error == ENOENT || error == ENOTDIR;
   return missing ? absl::NotFoundError(why) : absl::PermissionDeniedError(why);
+}
+
+absl::Status CheckUnread(const std::string& path, const struct stat& found) {
+  const bool of_root = found.st_uid == 0 && geteuid() != 0;
+  const bool by_group = (found.st_mode & 0070) != 0 && !of_root && !IsOwnGroup(found.st_gid);
+  if ((found.st_mode & 0007) == 0 && !by_group) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrFormat(
+      "%s (of %s, mode %04o) can be read by other users, and holds a secret; replace it if others "
+      "may have read it, and run 'chmod 600 %s'",
+      path, OwnerText(found), found.st_mode & 07777, path));
 }
 
 }  // namespace
@@ -99,7 +111,6 @@ absl::Status CheckSafePath(const std::string& path) {
   for (int links = 0; !to_go.empty();) {
     const fs::path part = to_go.front();
     to_go.pop_front();
-    if (part.empty() || part == ".") continue;
     if (part == "..") {
       at = at.parent_path();
       continue;
@@ -121,6 +132,13 @@ absl::Status CheckSafePath(const std::string& path) {
     PutFirst(target, to_go);
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckPrivateFile(const std::string& path) {
+  DP_RETURN_IF_ERROR(CheckSafePath(path));
+  struct stat found {};
+  if (stat(path.c_str(), &found) != 0) return NotSeen(path, errno);
+  return CheckUnread(path, found);
 }
 
 }  // namespace dp::security

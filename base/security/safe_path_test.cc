@@ -71,7 +71,9 @@ TEST_F(SafePathTest, ADirectoryOnTheWayMayBeWrittenByOthersOnlyWithTheStickyBit)
   EXPECT_THAT(WhyNot(file_), HasSubstr("way (of user "));
   Chmod(dir_.parent_path(), 01777);
   EXPECT_EQ(CheckSafePath(file_), absl::OkStatus());
-  EXPECT_THAT(WhyNot(dir_.parent_path()), HasSubstr("mode 1777"));
+  for (const std::string same : {"", "/", "/.", "//./"}) {
+    EXPECT_THAT(WhyNot(dir_.parent_path().string() + same), HasSubstr("mode 1777"));
+  }
 }
 
 TEST_F(SafePathTest, ALinkIsFollowedAndItsWayChecked) {
@@ -106,6 +108,46 @@ TEST_F(SafePathTest, AGroupMayWriteThatIsTheUsersOwn) {
   EXPECT_EQ(CheckSafePath(file_), absl::OkStatus());
   Give(file_, 0, kSomebodyElse);
   EXPECT_THAT(WhyNot(file_), HasSubstr("mode 0664"));
+}
+
+TEST_F(SafePathTest, AKeyMayBeReadByItsOwnerOnly) {
+  Chmod(file_, 0600);
+  EXPECT_EQ(CheckPrivateFile(file_), absl::OkStatus());
+  for (const mode_t mode : {0604, 0644, 0601}) {
+    Chmod(file_, mode);
+    const absl::Status refused = CheckPrivateFile(file_);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << mode;
+    EXPECT_THAT(refused.message(), HasSubstr("can be read by other users"));
+    EXPECT_THAT(refused.message(), HasSubstr("'chmod 600 " + file_.string() + "'"));
+  }
+  Chmod(file_, 0602);
+  EXPECT_THAT(CheckPrivateFile(file_).message(), HasSubstr("can be written by other users"));
+  EXPECT_EQ(CheckPrivateFile(dir_ / "none").code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(SafePathTest, AKeyMayBeReadByTheUsersOwnGroupOnly) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give files away";
+  Chmod(file_, 0640);
+  EXPECT_EQ(CheckPrivateFile(file_), absl::OkStatus());
+  Give(file_, 0, kSomebodyElse);
+  EXPECT_THAT(CheckPrivateFile(file_).message(), HasSubstr("mode 0640"));
+}
+
+// As Kubernetes mounts secrets: of root, and readable for the group of the pod.
+TEST_F(SafePathTest, AKeyOfRootMayBeReadByAGroup) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give files away";
+  Chmod(scratch_.path(), 0755);
+  Chmod(file_, 0440);
+  Give(file_, 0, kSomebodyElse);
+  ASSERT_EQ(seteuid(kSomebodyElse), 0);
+  const absl::Status group = CheckPrivateFile(file_);
+  ASSERT_EQ(seteuid(0), 0);
+  Chmod(file_, 0444);
+  ASSERT_EQ(seteuid(kSomebodyElse), 0);
+  const absl::Status all = CheckPrivateFile(file_);
+  ASSERT_EQ(seteuid(0), 0);
+  EXPECT_EQ(group, absl::OkStatus());
+  EXPECT_THAT(all.message(), HasSubstr("mode 0444"));
 }
 
 }  // namespace

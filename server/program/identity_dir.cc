@@ -131,25 +131,6 @@ absl::StatusOr<std::string> AuthoritiesIn(const std::string& path, const std::st
   return all;
 }
 
-// A line for each file of the directory, which changes with the file. OpenSSL would ignore a
-// directory that it cannot read, and accept revoked certificates.
-// Errors: FailedPrecondition it is no directory, or cannot be read.
-absl::StatusOr<std::string> FilesIn(const std::string& dir) {
-  std::set<std::string> lines;
-  std::error_code error, gone;
-  for (std::filesystem::directory_iterator at(dir, error), last; !error && at != last;
-       at.increment(error)) {
-    const auto changed = std::filesystem::last_write_time(*at, gone);
-    lines.insert(absl::StrCat("# ", absl::CHexEscape(at->path().filename().string()), " ",
-                              std::filesystem::file_size(*at, gone), " ",
-                              changed.time_since_epoch().count(), "\n"));
-  }
-  if (!error) return absl::StrJoin(lines, "");
-  return absl::FailedPreconditionError(
-      absl::StrCat("--crl-dir ", dir, " cannot be read: ", error.message(),
-                   "; name a directory of revocation lists (docs/security.md)"));
-}
-
 // With a certificate that cannot be used, gRPC would fail every handshake without a word.
 // Errors: FailedPrecondition, PermissionDenied.
 absl::Status CheckGiven(const IdentityOptions& options, absl::Time now) {
@@ -190,7 +171,10 @@ bool IsFresh(const std::string& chain, const CertificateAuthority& authority, ab
 }  // namespace
 
 IdentityDir::IdentityDir(std::filesystem::path path, IdentityOptions options)
-    : path_(std::move(path)), options_(std::move(options)) {}
+    : path_(std::move(path)), options_(std::move(options)) {
+  if (options_.crl_dir.empty()) return;
+  lists_.emplace(options_.crl_dir, path_ / "server" / "lists", options_.accept_other_users);
+}
 
 absl::StatusOr<IdentityDir> IdentityDir::Open(const std::filesystem::path& path,
                                               const IdentityOptions& options, absl::Time now) {
@@ -274,7 +258,13 @@ absl::Status IdentityDir::Refresh(absl::Time now) {
 // The key stays: gRPC may read the two files at different times. A lost or damaged key is made
 // again, because no handshake would succeed with it.
 absl::Status IdentityDir::RefreshServer(absl::Time now) {
-  if (!options_.chain_file.empty()) return CheckGiven(options_, now);
+  if (!options_.chain_file.empty()) {
+    DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--tls-cert ", options_.chain_file),
+                                       security::CheckSafePath(options_.chain_file)));
+    DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--tls-key ", options_.key_file),
+                                       security::CheckPrivateFile(options_.key_file)));
+    return CheckGiven(options_, now);
+  }
   const auto chain = path_ / "server" / security::kChainFile;
   const auto key = path_ / "server" / security::kKeyFile;
   const std::string hosts = absl::StrCat(absl::StrJoin(options_.hosts, "\n"), "\n");
@@ -317,25 +307,45 @@ absl::Status IdentityDir::RefreshClients(absl::Time now) {
   const auto file = path_ / "server" / security::kAuthoritiesFile;
   std::string clients = authority_->certificates().certificate().ToPem();
   if (!options_.clients_file.empty()) {
+    DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--client-ca ", options_.clients_file),
+                                       security::CheckSafePath(options_.clients_file)));
     DP_ASSIGN_OR_RETURN(const std::string text, Read(options_.clients_file));
     DP_ASSIGN_OR_RETURN(const std::string others, AuthoritiesIn(options_.clients_file, text));
     absl::StrAppend(&clients, others);
   }
-  // gRPC reads the lists again when this file changes. Between certificates it may hold any text.
-  if (!options_.crl_dir.empty()) {
-    DP_ASSIGN_OR_RETURN(const std::string lists, FilesIn(options_.crl_dir));
-    absl::StrAppend(&clients, lists);
-    if (lists_seen_ != lists) lists_ = ReadRevocationLists(options_.crl_dir);
-    lists_seen_ = lists;
+  absl::Status copied;
+  if (lists_) {
+    DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--crl-dir ", options_.crl_dir),
+                                       security::CheckSafePath(options_.crl_dir)));
+    copied = lists_->Refresh();  // a list that cannot be used keeps no other from being used
+    // gRPC reads the lists again when this file changes. Between certificates it may hold any text.
+    const std::string text = lists_->text();
+    absl::StrAppend(&clients, text);
+    if (lists_seen_ != text) list_ends_ = ReadRevocationLists(options_.crl_dir);
+    lists_seen_ = text;
     WarnOfLists(now);
   }
-  if (Read(file).value_or("") == clients) return absl::OkStatus();
-  return Write(file, clients);
+  if (Read(file).value_or("") != clients) copied.Update(Write(file, clients));
+  return copied;
+}
+
+// Whoever can change these files decides who is an administrator, or poses as the coordinator.
+absl::Status IdentityDir::CheckOtherUsers(const std::string& flag, const absl::Status& safe) {
+  if (safe.ok() || absl::IsNotFound(safe)) return absl::OkStatus();  // its reader names it
+  const std::string reason(safe.message());
+  if (!options_.accept_other_users) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(flag, " is not used: ", reason, "; others could take over the cluster by it"));
+  }
+  if (warned_.insert(flag + reason).second) {
+    Log(Severity::kWarning, "given_file_open_to_others", {{"flag", flag}, {"reason", reason}});
+  }
+  return absl::OkStatus();
 }
 
 // OpenSSL rejects all certificates of an authority whose list has expired, without a word.
 void IdentityDir::WarnOfLists(absl::Time now) {
-  for (const auto& [list, expired] : lists_watch_.Due(lists_, now)) {
+  for (const auto& [list, expired] : lists_watch_.Due(list_ends_, now)) {
     Log(Severity::kWarning, expired ? "revocation_list_expired" : "revocation_list_expires",
         {{"file", list.file},
          {expired ? "expired_at" : "expires_at",
@@ -361,7 +371,7 @@ TlsOptions IdentityDir::tls() const {
   return {.chain_file = own ? (server / security::kChainFile).string() : options_.chain_file,
           .key_file = own ? (server / security::kKeyFile).string() : options_.key_file,
           .clients_file = server / security::kAuthoritiesFile,
-          .crl_dir = options_.crl_dir,
+          .crl_dir = lists_ ? lists_->copies().string() : "",
           .authority = authority_.get(),
           .own_certificate = ShowsAuthority()};
 }

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/access/authority.h"
+#include "server/program/list_expiry.h"
 #include "server/program/revocation_lists.h"
 #include "server/rpc/server.h"
 
@@ -18,7 +21,8 @@ namespace dp::server {
 struct IdentityOptions {
   // Names and addresses at which it can be reached; its certificate holds them.
   std::vector<std::string> hosts;
-  // A certificate and key from elsewhere in place of its own; both or neither.
+  // The files below are rejected if other users can write or replace them, and the key if they can
+  // read it. A certificate and key from elsewhere in place of its own; both or neither.
   std::string chain_file = {};
   std::string key_file = {};
   // Further authorities whose certificates callers may show; may be empty.
@@ -32,7 +36,8 @@ struct IdentityOptions {
 // - ca.crt, ca.key: the authority of the cluster, made at the first start;
 // - token.key: the key with which tokens are made and checked;
 // - secret.key: the key that seals the secrets of jobs, which the journal holds;
-// - server/: the coordinator's certificate and key, and the authorities of its callers;
+// - server/: the coordinator's certificate and key, the authorities of its callers, and copies of
+//   their revocation lists;
 // - admin/: the credential of an administrator (base/security/credential.h).
 //
 // Not thread-safe; owned by main.
@@ -69,13 +74,17 @@ class IdentityDir {
   void WarnOfLists(absl::Time now);
   // Whether the coordinator shows its authority's certificate with its own.
   bool ShowsAuthority() const;
+  // Checks a file that the flag names. `safe` is what CheckSafePath or CheckPrivateFile says of it.
+  absl::Status CheckOtherUsers(const std::string& flag, const absl::Status& safe);
 
   std::filesystem::path path_;
   IdentityOptions options_;
   std::unique_ptr<Authority> authority_;
+  std::optional<RevocationLists> lists_;
+  std::set<std::string> warned_;  // of what other users can do
   bool made_ = false;
-  std::string lists_seen_;  // the files of crl_dir, when lists_ was read
-  std::vector<RevocationList> lists_;
+  std::string lists_seen_;  // the lists of crl_dir, when list_ends_ was read
+  std::vector<RevocationList> list_ends_;
   RevocationListWatch lists_watch_;
 };
 

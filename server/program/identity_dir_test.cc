@@ -346,6 +346,55 @@ TEST_F(IdentityDirTest, ADirectoryOfRevocationListsThatCannotBeReadIsRefused) {
   EXPECT_EQ(Read("server/ca.crt"), before);
 }
 
+// Whoever can write these becomes an administrator.
+TEST_F(IdentityDirTest, AuthoritiesAndListsThatOthersCanWriteAreRefused) {
+  options_.clients_file = clients_file_;
+  Write(clients_file_, OtherAuthority());
+  options_.crl_dir = scratch_.path() / "lists";
+  std::filesystem::create_directory(options_.crl_dir);
+  IdentityDir dir = Open();
+  for (const std::string& path : {clients_file_, options_.crl_dir}) {
+    const mode_t mode = std::filesystem::is_directory(path) ? 0755 : 0644;
+    ASSERT_EQ(chmod(path.c_str(), mode | 022), 0);
+    for (const absl::Status& refused : {WhyNotOpened(), dir.Refresh(kNow)}) {
+      EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << path;
+      EXPECT_THAT(refused.message(), HasSubstr(" " + path + " is not used: " + path));
+      EXPECT_THAT(refused.message(), HasSubstr("can be written by other users"));
+    }
+    options_.accept_other_users = true;
+    testing::internal::CaptureStderr();
+    (void)Open();
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                HasSubstr("event=given_file_open_to_others"));
+    options_.accept_other_users = false;
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+  }
+  EXPECT_EQ(dir.Refresh(kNow), absl::OkStatus());
+}
+
+TEST_F(IdentityDirTest, ADirectoryAboveTheAuthoritiesThatOthersCanWriteIsRefused) {
+  const auto above = scratch_.path() / "open";
+  std::filesystem::create_directory(above);
+  options_.clients_file = above / "clients.crt";
+  Write(options_.clients_file, OtherAuthority());
+  ASSERT_EQ(chmod(above.c_str(), 0777), 0);
+  EXPECT_THAT(WhyNotOpened().message(), HasSubstr(above.string() + " (of user "));
+}
+
+// OpenSSL would trust certificates in the directory that it is given.
+TEST_F(IdentityDirTest, OpenSslGetsACopyOfTheListsAlone) {
+  options_.crl_dir = scratch_.path() / "lists";
+  std::filesystem::create_directory(options_.crl_dir);
+  IdentityDir dir = Open();
+  EXPECT_EQ(dir.tls().crl_dir, path_ / "server/lists");
+  Write(options_.crl_dir + "/01234abc.0", OtherAuthority());
+  const std::string before = Read("server/ca.crt");
+  ASSERT_EQ(dir.Refresh(kNow), absl::OkStatus());
+  EXPECT_TRUE(std::filesystem::is_empty(dir.tls().crl_dir));
+  EXPECT_EQ(Read("server/ca.crt"), before);
+  EXPECT_EQ(ModeOf("server/lists"), 0700u);
+}
+
 TEST_F(IdentityDirTest, ALostOrExchangedKeyIsMadeAgainWithItsCertificate) {
   for (const std::string dir : {"server", "admin"}) {
     (void)Open();
@@ -379,6 +428,7 @@ class GivenCertificateTest : public IdentityDirTest {
         kNow);
     Write(options_.chain_file, certificate->ToPem());
     Write(options_.key_file, key.ToPem());
+    EXPECT_EQ(chmod(options_.key_file.c_str(), 0600), 0);
   }
 };
 
@@ -387,6 +437,19 @@ TEST_F(GivenCertificateTest, ItIsUsedAsItIs) {
   EXPECT_EQ(dir.tls().chain_file, options_.chain_file);
   EXPECT_EQ(dir.tls().key_file, options_.key_file);
   EXPECT_FALSE(std::filesystem::exists(path_ / "server/tls.crt"));
+}
+
+TEST_F(GivenCertificateTest, OneThatOthersCanWriteOrWhoseKeyTheyCanReadIsRefused) {
+  (void)Open();
+  ASSERT_EQ(chmod(options_.key_file.c_str(), 0644), 0);
+  EXPECT_THAT(WhyNotOpened().message(),
+              HasSubstr("--tls-key " + options_.key_file + " is not used: " + options_.key_file));
+  EXPECT_THAT(WhyNotOpened().message(), HasSubstr("'chmod 600 " + options_.key_file + "'"));
+  ASSERT_EQ(chmod(options_.key_file.c_str(), 0600), 0);
+  ASSERT_EQ(chmod(options_.chain_file.c_str(), 0666), 0);
+  EXPECT_THAT(WhyNotOpened().message(), HasSubstr("--tls-cert " + options_.chain_file + " is not"));
+  options_.accept_other_users = true;
+  (void)Open();
 }
 
 TEST_F(GivenCertificateTest, OneThatCannotBeUsedIsNamed) {

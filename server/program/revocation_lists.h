@@ -1,52 +1,45 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
+#include <set>
 #include <string>
-#include <vector>
 
-#include "absl/time/time.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace dp::server {
 
-// A revocation list as the coordinator's TLS finds it: a file that is named by OpenSSL's hash.
-struct RevocationList {
-  std::string file;    // its path
-  std::string issuer;  // the authority's name, in DER
-  absl::Time ends;     // when its next one is due; InfiniteFuture: never
-};
-
-// The lists in the directory. Files that OpenSSL does not read, or that hold no list, are left out.
-std::vector<RevocationList> ReadRevocationLists(const std::string& dir);
-
-// Decides when the log warns of lists. It does so once within a day of a list's end, then when the
-// list has expired, and each hour from there on. OpenSSL trusts no certificate of an authority
-// whose latest list has expired, and says so to nobody. Pure. Not thread-safe.
-class RevocationListWatch {
+// Copies of the revocation lists in the directory of --crl-dir. OpenSSL would also take
+// certificates from a directory of lists (HASH.0), and trust each as an authority. The copies hold
+// lists alone (HASH.rN), and nobody else can write them. Not thread-safe; owned by IdentityDir.
+class RevocationLists {
  public:
-  static constexpr absl::Duration kSoon = absl::Hours(24);
-  static constexpr absl::Duration kAgain = absl::Hours(1);
+  // `to` is the directory of the copies, in one that is closed to others. Without
+  // `accept_other_users`, a directory or list that others can write is an error.
+  RevocationLists(std::string from, std::filesystem::path to, bool accept_other_users);
 
-  struct Warning {
-    RevocationList list;
-    bool expired = false;  // else it will within kSoon
+  // Copies lists that have changed, and removes copies of lists that are gone. A list that cannot
+  // be used keeps its former copy. Logs each file that holds a certificate, once.
+  // Errors: FailedPrecondition the directory cannot be read, or a list is damaged; PermissionDenied
+  // others can write a list, or a copy cannot be written.
+  absl::Status Refresh();
 
-    bool operator==(const Warning& other) const {
-      return list.file == other.list.file && list.ends == other.list.ends &&
-             expired == other.expired;
-    }
-  };
-
-  // The warnings that are due, with all lists of this moment.
-  std::vector<Warning> Due(const std::vector<RevocationList>& lists, absl::Time now);
+  // Comments for a file of PEM, which change with the copies.
+  std::string text() const;
+  const std::filesystem::path& copies() const { return to_; }
 
  private:
-  // The latest warning about the lists of one authority.
-  struct Said {
-    absl::Time ends;
-    bool expired = false;
-    absl::Time at;
-  };
-  std::map<std::string, Said> said_;  // by issuer, of those that are there
+  absl::StatusOr<std::set<std::string>> NamesIn() const;
+  absl::Status Copy(const std::string& name);
+  void LogIfCertificate(const std::string& name);
+  absl::Status RemoveCopiesBut(const std::set<std::string>& names);
+
+  std::string from_;
+  std::filesystem::path to_;
+  bool accept_other_users_;
+  // By name, what changes with the file: of all files, and of lists when they were copied.
+  std::map<std::string, std::string> seen_, copied_;
 };
 
 }  // namespace dp::server

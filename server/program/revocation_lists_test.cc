@@ -3,127 +3,153 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include <filesystem>
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "base/check.h"
 #include "base/security/certificate_authority.h"
 #include "base/security/openssl.h"
 #include "base/testing/scratch_dir.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/program/identity_dir.h"
 
 namespace dp::server {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Warning = RevocationListWatch::Warning;
 
-const absl::Time kListsNow = absl::FromUnixSeconds(1'800'000'000);
+const absl::Time kListTime = absl::FromUnixSeconds(1'800'000'000);
 
-// A list of the authority, in PEM.
-std::string ListEndingAt(absl::Time ends, const security::CertificateAuthority& authority) {
-  using security::Free;
-  const std::unique_ptr<X509_CRL, Free<X509_CRL_free>> list(X509_CRL_new());
-  const auto time_of = [](absl::Time time) {
-    return std::unique_ptr<ASN1_TIME, Free<ASN1_TIME_free>>(
-        ASN1_TIME_set(nullptr, absl::ToTimeT(time)));
-  };
-  X509_CRL_set_version(list.get(), 1);
-  X509_CRL_set_issuer_name(list.get(), X509_get_subject_name(authority.certificate().get()));
-  X509_CRL_set1_lastUpdate(list.get(), time_of(kListsNow - absl::Hours(100)).get());
-  if (ends < absl::InfiniteFuture()) X509_CRL_set1_nextUpdate(list.get(), time_of(ends).get());
-  X509_CRL_sign(list.get(), authority.key().get(), EVP_sha256());
-  const security::BioPtr out = security::Writing();
-  PEM_write_bio_X509_CRL(out.get(), list.get());
-  return security::Written(out);
+const security::CertificateAuthority& Company() {
+  static const auto& made =
+      *new security::CertificateAuthority(security::CertificateAuthority::Make(kListTime));
+  return made;
 }
+
+// A list that names `serials`.
+std::string ListOf(const std::vector<int>& serials) {
+  const std::unique_ptr<X509_CRL, security::Free<X509_CRL_free>> list(X509_CRL_new());
+  DP_CHECK(X509_CRL_set_version(list.get(), X509_CRL_VERSION_2) == 1);
+  DP_CHECK(X509_CRL_set_issuer_name(list.get(),
+                                    X509_get_subject_name(Company().certificate().get())) == 1);
+  const std::unique_ptr<ASN1_TIME, security::Free<ASN1_TIME_free>> now(
+      ASN1_TIME_set(nullptr, absl::ToTimeT(kListTime)));
+  DP_CHECK(X509_CRL_set1_lastUpdate(list.get(), now.get()) == 1);
+  for (const int serial : serials) {
+    X509_REVOKED* const revoked = X509_REVOKED_new();
+    const std::unique_ptr<ASN1_INTEGER, security::Free<ASN1_INTEGER_free>> number(
+        ASN1_INTEGER_new());
+    DP_CHECK(ASN1_INTEGER_set(number.get(), serial) == 1);
+    DP_CHECK(X509_REVOKED_set_serialNumber(revoked, number.get()) == 1);
+    DP_CHECK(X509_REVOKED_set_revocationDate(revoked, now.get()) == 1);
+    DP_CHECK(X509_CRL_add0_revoked(list.get(), revoked) == 1);
+  }
+  DP_CHECK(X509_CRL_sign(list.get(), Company().key().get(), EVP_sha256()) > 0);
+  const security::BioPtr bio = security::Writing();
+  DP_CHECK(PEM_write_bio_X509_CRL(bio.get(), list.get()) == 1);
+  return security::Written(bio);
+}
+
+std::string CompanyCertificate() { return Company().certificate().ToPem(); }
 
 class RevocationListsTest : public testing::Test {
  protected:
-  // The warnings at this moment.
-  std::vector<Warning> At(absl::Duration later) { return watch_.Due(lists_, kListsNow + later); }
-  void Write(const std::string& name, const std::string& text) const {
-    std::ofstream(dir_.path() / name) << text;
-  }
-  std::vector<RevocationList> Read() const { return ReadRevocationLists(dir_.path().string()); }
+  RevocationListsTest() { fs::create_directory(from_); }
 
-  const ScratchDir dir_;
-  const security::CertificateAuthority authority_ =
-      security::CertificateAuthority::Make(kListsNow - absl::Hours(1000));
-  RevocationListWatch watch_;
-  std::vector<RevocationList> lists_ = {{"a.r0", "A", kListsNow + absl::Hours(30)}};
+  // By another name first, so that the file of the name is always another one.
+  void Put(const std::string& name, const std::string& text) const {
+    std::ofstream(scratch_.path() / "draft") << text;
+    fs::rename(scratch_.path() / "draft", from_ / name);
+  }
+  std::vector<std::string> Copies() const {
+    std::vector<std::string> names;
+    for (const auto& each : fs::directory_iterator(to_)) names.push_back(each.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  std::string CopyOf(const std::string& name) const {
+    std::ifstream file(to_ / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  const ScratchDir scratch_;
+  const fs::path from_ = scratch_.path() / "from", to_ = scratch_.path() / "to";
+  RevocationLists lists_{from_, to_, /*accept_other_users=*/false};
 };
 
-TEST_F(RevocationListsTest, AListIsNamedOnceInItsLastDayAndEachHourAfterItsEnd) {
-  const Warning soon{lists_[0], false}, expired{lists_[0], true};
-  EXPECT_THAT(At(absl::Hours(5)), IsEmpty());
-  EXPECT_THAT(At(absl::Hours(6)), ElementsAre(soon));
-  EXPECT_THAT(At(absl::Hours(20)), IsEmpty());
-  EXPECT_THAT(At(absl::Hours(30)), ElementsAre(expired));
-  EXPECT_THAT(At(absl::Hours(30) + absl::Minutes(59)), IsEmpty());
-  EXPECT_THAT(At(absl::Hours(31)), ElementsAre(expired));
+TEST_F(RevocationListsTest, ListsAreCopiedAsTheyComeChangeAndGo) {
+  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  EXPECT_EQ(lists_.text(), "");
+  Put("01234abc.r0", ListOf({1}));
+  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  const std::string first = CopyOf("01234abc.r0"), before = lists_.text();
+  Put("01234abc.r0", ListOf({1, 2}));
+  Put("01234abc.r1", ListOf({3}));
+  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  EXPECT_THAT(Copies(), ElementsAre("01234abc.r0", "01234abc.r1"));
+  EXPECT_NE(CopyOf("01234abc.r0"), first);
+  EXPECT_NE(lists_.text(), before);
+  fs::remove(from_ / "01234abc.r0");
+  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  EXPECT_THAT(Copies(), ElementsAre("01234abc.r1"));
 }
 
-TEST_F(RevocationListsTest, ANewListEndsTheWarnings) {
-  At(absl::Hours(30));
-  lists_[0].ends += absl::Hours(100);
-  EXPECT_THAT(At(absl::Hours(31)), IsEmpty());
-  EXPECT_THAT(At(absl::Hours(110)), ElementsAre(Warning{lists_[0], false}));
-}
-
-TEST_F(RevocationListsTest, OnlyTheLatestListOfAnAuthorityCounts) {
-  lists_.push_back({"a.r1", "A", kListsNow + absl::Hours(500)});
-  lists_.push_back({"b.r0", "B", kListsNow - absl::Hours(1)});
-  EXPECT_THAT(At(absl::Hours(40)), ElementsAre(Warning{lists_[2], true}));
-}
-
-TEST_F(RevocationListsTest, ListsAreReadUnderTheNamesThatOpenSslReads) {
-  const std::string pem = ListEndingAt(kListsNow, authority_);
-  for (const char* name : {"0123abcd.r0", "list.pem", "0123abcd.0", "0123abcd.rx"})
-    Write(name, pem);
-  Write("0123abcd.r1", "no list");
-  Write("89abcdef.r12", "# two\n" + pem + ListEndingAt(absl::InfiniteFuture(), authority_));
-  std::vector<absl::Time> ends;
-  for (const RevocationList& list : Read()) {
-    ends.push_back(list.ends);
-    EXPECT_EQ(list.issuer, Read().front().issuer);
+// OpenSSL would trust such a certificate as an authority.
+TEST_F(RevocationListsTest, CertificatesAreNeverCopiedAndAreLoggedOnce) {
+  for (const char* name : {"01234abc.0", "01234abc.12", "company.crt"}) {
+    Put(name, CompanyCertificate());
   }
-  EXPECT_THAT(ends, testing::UnorderedElementsAre(kListsNow, kListsNow, absl::InfiniteFuture()));
-}
-
-TEST_F(RevocationListsTest, ASpecialFileHoldsNoList) {
-  std::filesystem::create_directory(dir_.path() / "0123abcd.r0");
-  ASSERT_EQ(mkfifo((dir_.path() / "0123abcd.r1").c_str(), 0600), 0);
-  EXPECT_THAT(Read(), IsEmpty());
-  EXPECT_THAT(ReadRevocationLists("/nonexistent/lists"), IsEmpty());
-}
-
-TEST_F(RevocationListsTest, TheLogNamesTheFileAndTheDate) {
-  const std::string lists = (dir_.path() / "lists").string();
-  std::filesystem::create_directory(lists);
-  Write("lists/0123abcd.r0", ListEndingAt(kListsNow + absl::Hours(2), authority_));
-  auto identity =
-      IdentityDir::Open(dir_.path() / "identity", {.crl_dir = lists}, kListsNow - absl::Hours(30));
-  ASSERT_TRUE(identity.ok()) << identity.status();
+  Put("01234abc.r0", CompanyCertificate() + ListOf({1}) + CompanyCertificate());
   testing::internal::CaptureStderr();
-  for (const int hour : {-30, 0, 1, 2, 2}) {
-    EXPECT_EQ(identity->Refresh(kListsNow + absl::Hours(hour)), absl::OkStatus());
-  }
+  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
   const std::string log = testing::internal::GetCapturedStderr();
-  const std::string at = "2027-01-15T10:00:00+00:00";
-  const auto lines_with = [&log](const std::string& words) {
-    size_t count = 0;
-    for (size_t i = log.find(words); i != log.npos; i = log.find(words, i + 1)) ++count;
-    return count;
-  };
-  const std::string file = " file=" + lists + "/0123abcd.r0 ";
-  EXPECT_EQ(lines_with("event=revocation_list_expires" + file + "expires_at=" + at), 1u) << log;
-  EXPECT_EQ(lines_with("event=revocation_list_expired" + file + "expired_at=" + at), 1u) << log;
+  EXPECT_THAT(Copies(), ElementsAre("01234abc.r0"));
+  EXPECT_THAT(CopyOf("01234abc.r0"), testing::Not(HasSubstr("CERTIFICATE-----")));
+  EXPECT_THAT(CopyOf("01234abc.r0"), HasSubstr("-----BEGIN X509 CRL-----"));
+  for (const char* name : {"01234abc.0", "01234abc.12", "company.crt", "01234abc.r0"}) {
+    EXPECT_THAT(log, HasSubstr("event=crl_dir_certificate_ignored file=" + from_.string() + "/" +
+                               name + " "));
+  }
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(RevocationListsTest, AListThatCannotBeUsedKeepsItsFormerCopyAndHoldsNoOtherBack) {
+  Put("01234abc.r0", ListOf({1}));
+  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  const std::string before = CopyOf("01234abc.r0");
+  for (const std::string& wrong : {std::string(), std::string("no list"), CompanyCertificate(),
+                                   ListOf({1}) + ListOf({2}).substr(0, 100)}) {
+    Put("01234abc.r0", wrong);
+    Put("01234abc.r1", ListOf({2}));
+    const absl::Status refused = lists_.Refresh();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << wrong;
+    EXPECT_THAT(refused.message(), HasSubstr("--crl-dir: " + from_.string() + "/01234abc.r0"));
+    EXPECT_EQ(CopyOf("01234abc.r0"), before);
+    EXPECT_THAT(Copies(), ElementsAre("01234abc.r0", "01234abc.r1"));
+  }
+}
+
+TEST_F(RevocationListsTest, AListThatOthersCanWriteIsRefusedUnlessTheyAreAccepted) {
+  Put("01234abc.r0", ListOf({1}));
+  ASSERT_EQ(chmod((from_ / "01234abc.r0").c_str(), 0666), 0);
+  const absl::Status refused = lists_.Refresh();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(refused.message(), HasSubstr("mode 0666) can be written by other users"));
+  EXPECT_THAT(Copies(), IsEmpty());
+  RevocationLists accepting(from_, to_, /*accept_other_users=*/true);
+  EXPECT_EQ(accepting.Refresh(), absl::OkStatus());
+  EXPECT_THAT(Copies(), ElementsAre("01234abc.r0"));
 }
 
 }  // namespace

@@ -35,6 +35,16 @@ class RevocationListTest(unittest.TestCase):
         self.cluster.revoke("bob")  # the list of the same name changes
         self.assertTrue(eventually(lambda: self.whoami("bob").returncode != 0))
 
+    def test_a_certificate_among_the_lists_is_no_authority(self):
+        self.cluster.add_authority_to_lists("intruder")
+        self.assertTrue(eventually(lambda: "crl_dir_certificate_ignored" in self.cluster.coordinator.log()))
+        eve = self.cluster.dpctl("--credentials", self.cluster.person("eve", of="intruder"), "whoami")
+        self.assertNotEqual(eve.returncode, 0, eve.stdout)
+        self.cluster.restart_coordinator()
+        eve = self.cluster.dpctl("--credentials", self.cluster.person("eve", of="intruder"), "whoami")
+        self.assertNotEqual(eve.returncode, 0, eve.stdout)
+        self.assertIn("admin ann", self.whoami("ann").stdout)
+
 
 class Company(Cluster):
     """A cluster that trusts the company's authority, and reads its lists."""
@@ -43,8 +53,7 @@ class Company(Cluster):
         (self.dir / "lists").mkdir()
         (self.dir / "openssl.cnf").write_text(CONFIG)
         (self.dir / "index.txt").touch()
-        self.openssl(f"req -x509 {NEW_KEY} -days 30 -subj /CN=company "
-                     "-addext keyUsage=critical,keyCertSign,cRLSign -keyout company.key -out company.crt")
+        self.make_authority("company")
         self.set_coordinator_option("client_ca", self.dir / "company.crt")
         self.set_coordinator_option("crl_dir", self.dir / "lists")
         return super().start_coordinator(listen, **how)
@@ -53,7 +62,17 @@ class Company(Cluster):
         done = subprocess.run(["openssl", *command.split()], check=True, cwd=self.dir, capture_output=True, text=True)
         return done.stdout.strip()
 
-    def person(self, name):
+    def make_authority(self, name):
+        self.openssl(f"req -x509 {NEW_KEY} -days 30 -subj /CN={name} "
+                     f"-addext keyUsage=critical,keyCertSign,cRLSign -keyout {name}.key -out {name}.crt")
+
+    def add_authority_to_lists(self, name):
+        """Under the name by which OpenSSL looks for authorities."""
+        self.make_authority(name)
+        certificate_hash = self.openssl(f"x509 -in {name}.crt -hash -noout")
+        shutil.copy(self.dir / f"{name}.crt", self.dir / "lists" / f"{certificate_hash}.0")
+
+    def person(self, name, of="company"):
         """The directory with the credential of an administrator."""
         credential = self.dir / name
         if credential.exists():
@@ -61,7 +80,7 @@ class Company(Cluster):
         credential.mkdir()
         self.openssl(f"req {NEW_KEY} -subj /CN={name} -addext subjectAltName=URI:spiffe://dp/admin/{name} "
                      f"-keyout {name}/tls.key -out {name}.csr")
-        self.openssl(f"x509 -req -in {name}.csr -CA company.crt -CAkey company.key -CAcreateserial "
+        self.openssl(f"x509 -req -in {name}.csr -CA {of}.crt -CAkey {of}.key -CAcreateserial "
                      f"-copy_extensions copy -days 1 -out {name}/tls.crt")
         shutil.copy(self.dir / "coordinator" / "identity" / "ca.crt", credential / "ca.crt")
         return credential

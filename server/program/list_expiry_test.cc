@@ -1,0 +1,130 @@
+#include "server/program/list_expiry.h"
+
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "base/security/certificate_authority.h"
+#include "base/security/openssl.h"
+#include "base/testing/scratch_dir.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/program/identity_dir.h"
+
+namespace dp::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Warning = RevocationListWatch::Warning;
+
+const absl::Time kListsNow = absl::FromUnixSeconds(1'800'000'000);
+
+// A list of the authority, in PEM.
+std::string ListEndingAt(absl::Time ends, const security::CertificateAuthority& authority) {
+  using security::Free;
+  const std::unique_ptr<X509_CRL, Free<X509_CRL_free>> list(X509_CRL_new());
+  const auto time_of = [](absl::Time time) {
+    return std::unique_ptr<ASN1_TIME, Free<ASN1_TIME_free>>(
+        ASN1_TIME_set(nullptr, absl::ToTimeT(time)));
+  };
+  X509_CRL_set_version(list.get(), 1);
+  X509_CRL_set_issuer_name(list.get(), X509_get_subject_name(authority.certificate().get()));
+  X509_CRL_set1_lastUpdate(list.get(), time_of(kListsNow - absl::Hours(100)).get());
+  if (ends < absl::InfiniteFuture()) X509_CRL_set1_nextUpdate(list.get(), time_of(ends).get());
+  X509_CRL_sign(list.get(), authority.key().get(), EVP_sha256());
+  const security::BioPtr out = security::Writing();
+  PEM_write_bio_X509_CRL(out.get(), list.get());
+  return security::Written(out);
+}
+
+class RevocationListsTest : public testing::Test {
+ protected:
+  // The warnings at this moment.
+  std::vector<Warning> At(absl::Duration later) { return watch_.Due(lists_, kListsNow + later); }
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(dir_.path() / name) << text;
+  }
+  std::vector<RevocationList> Read() const { return ReadRevocationLists(dir_.path().string()); }
+
+  const ScratchDir dir_;
+  const security::CertificateAuthority authority_ =
+      security::CertificateAuthority::Make(kListsNow - absl::Hours(1000));
+  RevocationListWatch watch_;
+  std::vector<RevocationList> lists_ = {{"a.r0", "A", kListsNow + absl::Hours(30)}};
+};
+
+TEST_F(RevocationListsTest, AListIsNamedOnceInItsLastDayAndEachHourAfterItsEnd) {
+  const Warning soon{lists_[0], false}, expired{lists_[0], true};
+  EXPECT_THAT(At(absl::Hours(5)), IsEmpty());
+  EXPECT_THAT(At(absl::Hours(6)), ElementsAre(soon));
+  EXPECT_THAT(At(absl::Hours(20)), IsEmpty());
+  EXPECT_THAT(At(absl::Hours(30)), ElementsAre(expired));
+  EXPECT_THAT(At(absl::Hours(30) + absl::Minutes(59)), IsEmpty());
+  EXPECT_THAT(At(absl::Hours(31)), ElementsAre(expired));
+}
+
+TEST_F(RevocationListsTest, ANewListEndsTheWarnings) {
+  At(absl::Hours(30));
+  lists_[0].ends += absl::Hours(100);
+  EXPECT_THAT(At(absl::Hours(31)), IsEmpty());
+  EXPECT_THAT(At(absl::Hours(110)), ElementsAre(Warning{lists_[0], false}));
+}
+
+TEST_F(RevocationListsTest, OnlyTheLatestListOfAnAuthorityCounts) {
+  lists_.push_back({"a.r1", "A", kListsNow + absl::Hours(500)});
+  lists_.push_back({"b.r0", "B", kListsNow - absl::Hours(1)});
+  EXPECT_THAT(At(absl::Hours(40)), ElementsAre(Warning{lists_[2], true}));
+}
+
+TEST_F(RevocationListsTest, ListsAreReadUnderTheNamesThatOpenSslReads) {
+  const std::string pem = ListEndingAt(kListsNow, authority_);
+  for (const char* name : {"0123abcd.r0", "list.pem", "0123abcd.0", "0123abcd.rx"})
+    Write(name, pem);
+  Write("0123abcd.r1", "no list");
+  Write("89abcdef.r12", "# two\n" + pem + ListEndingAt(absl::InfiniteFuture(), authority_));
+  std::vector<absl::Time> ends;
+  for (const RevocationList& list : Read()) {
+    ends.push_back(list.ends);
+    EXPECT_EQ(list.issuer, Read().front().issuer);
+  }
+  EXPECT_THAT(ends, testing::UnorderedElementsAre(kListsNow, kListsNow, absl::InfiniteFuture()));
+}
+
+TEST_F(RevocationListsTest, ASpecialFileHoldsNoList) {
+  std::filesystem::create_directory(dir_.path() / "0123abcd.r0");
+  ASSERT_EQ(mkfifo((dir_.path() / "0123abcd.r1").c_str(), 0600), 0);
+  EXPECT_THAT(Read(), IsEmpty());
+  EXPECT_THAT(ReadRevocationLists("/nonexistent/lists"), IsEmpty());
+}
+
+TEST_F(RevocationListsTest, TheLogNamesTheFileAndTheDate) {
+  const std::string lists = (dir_.path() / "lists").string();
+  std::filesystem::create_directory(lists);
+  Write("lists/0123abcd.r0", ListEndingAt(kListsNow + absl::Hours(2), authority_));
+  auto identity =
+      IdentityDir::Open(dir_.path() / "identity", {.crl_dir = lists}, kListsNow - absl::Hours(30));
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  testing::internal::CaptureStderr();
+  for (const int hour : {-30, 0, 1, 2, 2}) {
+    EXPECT_EQ(identity->Refresh(kListsNow + absl::Hours(hour)), absl::OkStatus());
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string at = "2027-01-15T10:00:00+00:00";
+  const auto lines_with = [&log](const std::string& words) {
+    size_t count = 0;
+    for (size_t i = log.find(words); i != log.npos; i = log.find(words, i + 1)) ++count;
+    return count;
+  };
+  const std::string file = " file=" + lists + "/0123abcd.r0 ";
+  EXPECT_EQ(lines_with("event=revocation_list_expires" + file + "expires_at=" + at), 1u) << log;
+  EXPECT_EQ(lines_with("event=revocation_list_expired" + file + "expired_at=" + at), 1u) << log;
+}
+
+}  // namespace
+}  // namespace dp::server
