@@ -45,8 +45,9 @@ class Credentials {
 
 // The flags of a program about its credentials.
 struct CredentialFlags {
-  std::string dir;        // --credentials or DP_CREDENTIALS; empty: look for one
-  bool insecure = false;  // --insecure or DP_INSECURE
+  std::string dir;                  // --credentials or DP_CREDENTIALS; empty: look for one
+  bool insecure = false;            // --insecure or DP_INSECURE
+  bool accept_other_users = false;  // --accept-other-users or DP_ACCEPT_OTHER_USERS
 };
 
 // Where `dpctl login` keeps the credential for the coordinator at `address`: below
@@ -59,8 +60,9 @@ std::string LoginDir(const std::string& address);
 // of this host, where a coordinator leaves one when it starts. PermissionDenied it cannot be read.
 absl::StatusOr<std::string> FindCredentialDir(const std::string& address, const std::string& given);
 
-// Errors: those of FindCredentialDir and FromDir; Unauthenticated the certificate has expired, or a
-// coordinator of another user listens at an address of this host.
+// Rejects a credential that other users can change or read, unless they are accepted.
+// Errors: those of FindCredentialDir, CheckCredentialFiles and FromDir; Unauthenticated the
+// certificate has expired, or a coordinator of another user listens at an address of this host.
 absl::StatusOr<Credentials> FindCredentials(const std::string& address,
                                             const CredentialFlags& flags);
 

@@ -251,7 +251,9 @@ absl::StatusOr<std::unique_ptr<PrivateTmps>> OpenSandbox(const Sandbox& sandbox,
 
 absl::Status Serve(const WorkerFlags& flags, const RunAs& run_as, NotifySocket& notify) {
   if (!flags.address.empty()) DP_RETURN_IF_ERROR(CheckOwnAddress(flags.address));
-  DP_ASSIGN_OR_RETURN(const StateDir state_dir, StateDir::Open(flags.state_dir, flags.coordinator));
+  DP_ASSIGN_OR_RETURN(
+      const StateDir state_dir,
+      StateDir::Open(flags.state_dir, flags.coordinator, flags.credentials.accept_other_users));
   IncarnationRecord incarnations(state_dir.path(), BootId());
   DP_ASSIGN_OR_RETURN(GuardLock guard_lock, GuardLock::Open(state_dir.path()));
   DP_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Reserve(flags.slots));

@@ -17,9 +17,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/program/log.h"
+#include "base/security/safe_path.h"
 #include "base/status.h"
 #include "worker/agent/accounts/passable_dir.h"
 #include "worker/agent/processes/guard_lock.h"
+#include "worker/agent/sandbox/private_tmps.h"
 
 namespace dp::worker {
 namespace {
@@ -36,6 +39,43 @@ bool IsOurs(const fs::path& path) {
   }, found{};
   return lstat(path.c_str(), &name) == 0 && stat(path.c_str(), &found) == 0 &&
          S_ISDIR(found.st_mode) && name.st_uid == geteuid() && found.st_uid == geteuid();
+}
+
+// The parts of a state directory that only its daemon makes: the directory, its files, and the
+// spool's directories of jobs and generations. Files below these belong to ranks.
+std::vector<fs::path> PartsOf(const fs::path& dir) {
+  std::vector<fs::path> parts = {dir, dir / "spool", dir / "credential"};
+  for (const std::string name : {kLockName, kIncarnationsName, kGuardsName, kPrivateTmpsName}) {
+    parts.push_back(dir.string() + name);
+  }
+  std::error_code error;
+  for (const fs::directory_entry& job : fs::directory_iterator(dir / "spool", error)) {
+    parts.push_back(job.path());
+    if (job.is_symlink(error)) continue;
+    for (const fs::directory_entry& generation : fs::directory_iterator(job.path(), error)) {
+      parts.push_back(generation.path());
+    }
+  }
+  return parts;
+}
+
+// Whoever can change the directory decides which files a daemon of root removes and gives away.
+absl::Status CheckStateDir(const fs::path& dir, bool accepted) {
+  absl::Status status;
+  for (const fs::path& part : PartsOf(dir)) {
+    const absl::Status safe = security::CheckSafePath(part);
+    if (!absl::IsNotFound(safe)) status.Update(safe);  // it is yet to be made
+  }
+  if (status.ok()) return absl::OkStatus();
+  const std::string why(status.message());
+  if (!accepted) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("state directory ", dir.string(), " is not used: ", why,
+                     "; others could change the files of this daemon by it; choose a directory of "
+                     "your own with --state-dir"));
+  }
+  Log(Severity::kWarning, "state_dir_open_to_others", {{"path", dir.string()}, {"reason", why}});
+  return absl::OkStatus();
 }
 
 absl::Status CannotBeMade(absl::string_view path, absl::string_view reason) {
@@ -59,18 +99,21 @@ std::vector<fs::path> Parents() {
   return parents;
 }
 
-absl::StatusOr<std::string> MakeFresh() {
+absl::StatusOr<std::string> MakeFresh(bool accept_other_users) {
   std::string reasons;
   for (const fs::path& parent : Parents()) {
     std::error_code error;
     fs::create_directories(parent, error);
     const bool others = !error && !IsOurs(parent);
+    const absl::Status safe =
+        accept_other_users ? absl::OkStatus() : security::CheckSafePath(parent);
     std::string path = (parent / absl::StrCat(kFreshName, "XXXXXX")).string();
-    if (!error && !others && mkdtemp(path.data()) != nullptr) return path;
-    absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", parent.string(), ": ",
-                    error    ? error.message()
-                    : others ? "it belongs to another user"
-                             : std::strerror(errno));
+    if (!error && !others && safe.ok() && mkdtemp(path.data()) != nullptr) return path;
+    absl::StrAppend(&reasons, reasons.empty() ? "" : "; ",
+                    error        ? absl::StrCat(parent.string(), ": ", error.message())
+                    : !safe.ok() ? std::string(safe.message())
+                    : others     ? absl::StrCat(parent.string(), ": it belongs to another user")
+                                 : absl::StrCat(parent.string(), ": ", std::strerror(errno)));
   }
   return absl::InternalError(
       absl::StrCat("no place for a state directory: ", reasons, "; give one with --state-dir"));
@@ -94,7 +137,8 @@ FileDescriptor LockOfTheGone(const std::string& path, const std::string& coordin
   return lock;
 }
 
-std::optional<std::pair<std::string, FileDescriptor>> TakeOver(const std::string& coordinator) {
+std::optional<std::pair<std::string, FileDescriptor>> TakeOver(const std::string& coordinator,
+                                                               bool accept_other_users) {
   for (const fs::path& parent : Parents()) {
     if (!IsOurs(parent)) continue;
     std::error_code error;
@@ -102,6 +146,7 @@ std::optional<std::pair<std::string, FileDescriptor>> TakeOver(const std::string
          at.increment(error)) {
       const bool fresh = absl::StartsWith(at->path().filename().string(), kFreshName);
       if (!fresh || !IsOurs(at->path())) continue;
+      if (!accept_other_users && !CheckStateDir(at->path(), /*accepted=*/false).ok()) continue;
       FileDescriptor lock = LockOfTheGone(at->path().string(), coordinator);
       if (lock.valid()) return std::pair(at->path().string(), std::move(lock));
     }
@@ -144,14 +189,20 @@ absl::Status LetOthersPassThrough(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::string& coordinator) {
+absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::string& coordinator,
+                                        bool accept_other_users) {
   if (path.empty()) {
-    if (auto left = TakeOver(coordinator)) {
+    if (auto left = TakeOver(coordinator, accept_other_users)) {
       return StateDir(left->first, Origin::kChosen, std::move(left->second));
     }
+  } else {
+    DP_RETURN_IF_ERROR(CheckStateDir(path, accept_other_users));
   }
   bool is_new = false;
-  DP_ASSIGN_OR_RETURN(std::string made, path.empty() ? MakeFresh() : Make(path, &is_new));
+  DP_ASSIGN_OR_RETURN(std::string made,
+                      path.empty() ? MakeFresh(accept_other_users) : Make(path, &is_new));
+  // Somebody may have made it meanwhile.
+  if (!accept_other_users) DP_RETURN_IF_ERROR(CheckStateDir(made, /*accepted=*/false));
   const Origin origin = path.empty() ? Origin::kChosen : is_new ? Origin::kMade : Origin::kFound;
   FileDescriptor lock(open((made + kLockName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid()) {

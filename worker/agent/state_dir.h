@@ -23,9 +23,12 @@ class StateDir {
   // alone. It lies below the first of these that can be written: $XDG_STATE_HOME/dp,
   // ~/.local/state/dp (for root without XDG_STATE_HOME: /var/lib/dp), the directory for temporary
   // files. There the daemon takes over the directory of a dead daemon of the same `coordinator`;
-  // without one it makes a fresh directory. Errors: FailedPrecondition another daemon uses it;
-  // Internal names the path and the reason.
-  static absl::StatusOr<StateDir> Open(const std::string& path, const std::string& coordinator);
+  // without one it makes a fresh directory. Without `accept_other_users`, rejects a directory that
+  // others can change or replace, or that holds what others could have put there (CheckSafePath).
+  // Nothing is changed then. Errors: FailedPrecondition another daemon uses it; PermissionDenied
+  // others can write it; Internal names the path and the reason.
+  static absl::StatusOr<StateDir> Open(const std::string& path, const std::string& coordinator,
+                                       bool accept_other_users = false);
 
   StateDir(StateDir&& other) noexcept = default;
   StateDir& operator=(StateDir&& other) noexcept = default;

@@ -118,6 +118,55 @@ TEST_F(StateDirTest, ADaemonTakesOverNothingOfAnotherUser) {
   unsetenv("XDG_STATE_HOME");
 }
 
+TEST_F(StateDirTest, ADirectoryThatOthersCanWriteIsRefusedAndLeftAsItIs) {
+  std::filesystem::create_directories(path_ + "/spool");
+  std::filesystem::permissions(path_, std::filesystem::perms(0777));
+  const auto state = StateDir::Open(path_, kStateCoordinator);
+  EXPECT_EQ(state.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(state.status().message()),
+              testing::AllOf(HasSubstr("state directory " + path_ + " is not used: " + path_),
+                             HasSubstr("mode 0777) can be written by other users"),
+                             HasSubstr("'chmod go-w " + path_ + "'"), HasSubstr("--state-dir")));
+  EXPECT_EQ(std::filesystem::status(path_).permissions(), std::filesystem::perms(0777));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/lock"));
+  EXPECT_TRUE(StateDir::Open(path_, kStateCoordinator, /*accept_other_users=*/true).ok());
+}
+
+TEST_F(StateDirTest, ADirectoryBelowOneThatOthersCanWriteIsRefused) {
+  std::filesystem::create_directory(parent_.path() + "/a");
+  std::filesystem::permissions(parent_.path() + "/a", std::filesystem::perms(0777));
+  EXPECT_THAT(std::string(StateDir::Open(path_, kStateCoordinator).status().message()),
+              HasSubstr(parent_.path() + "/a (of user "));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  std::filesystem::permissions(parent_.path() + "/a", std::filesystem::perms(01777));
+  EXPECT_TRUE(StateDir::Open(path_, kStateCoordinator).ok());
+}
+
+TEST_F(StateDirTest, PartsOfItThatAnotherUserMadeAreRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give a directory away";
+  std::filesystem::create_directories(path_ + "/spool/3/1");
+  std::filesystem::create_directory(path_ + "/credential");
+  for (const char* part : {"", "/spool", "/spool/3", "/spool/3/1", "/credential"}) {
+    ASSERT_EQ(chown((path_ + part).c_str(), 12345, 12345), 0);
+    EXPECT_THAT(std::string(StateDir::Open(path_, kStateCoordinator).status().message()),
+                HasSubstr(path_ + part + " (mode 0755) belongs to another user, user 12345"));
+    ASSERT_EQ(chown((path_ + part).c_str(), 0, 0), 0);
+  }
+  EXPECT_TRUE(StateDir::Open(path_, kStateCoordinator).ok());
+}
+
+TEST_F(StateDirTest, WithoutAPathADirectoryBelowOneThatOthersCanWriteIsNotChosen) {
+  const std::string temporary = parent_.path() + "/tmp";
+  std::filesystem::create_directory(temporary);
+  std::filesystem::create_directory(parent_.path() + "/dp");
+  std::filesystem::permissions(parent_.path() + "/dp", std::filesystem::perms(0777));
+  setenv("XDG_STATE_HOME", parent_.path().c_str(), 1);
+  setenv("TMPDIR", temporary.c_str(), 1);
+  EXPECT_THAT(StateDir::Open("", kStateCoordinator)->path(), HasSubstr(temporary));
+  unsetenv("TMPDIR");
+  unsetenv("XDG_STATE_HOME");
+}
+
 // A killed daemon may leave the third file.
 constexpr const char* kForTheNext[] = {kIncarnationsName, kGuardsName, kNewIncarnationsName};
 

@@ -69,15 +69,53 @@ absl::Status SpoolError(const std::string& path) {
   return absl::InternalError(absl::StrCat("spool ", path, ": ", std::strerror(errno)));
 }
 
-absl::Status LetOthersPass(const std::string& dir) {
-  errno = MakePassable(dir);
-  return errno == 0 ? absl::OkStatus() : SpoolError(dir);
+// A path to the open directory, whatever lies on the way to it by now.
+std::string PathOf(const FileDescriptor& dir) { return absl::StrCat("/proc/self/fd/", dir.get()); }
+
+std::string NameIn(const FileDescriptor& dir, const std::string& path) {
+  return absl::StrCat(PathOf(dir), "/", fs::path(path).filename().string());
 }
+
+absl::Status LetOthersPass(const FileDescriptor& dir, const std::string& path) {
+  errno = MakePassable(PathOf(dir));
+  return errno == 0 ? absl::OkStatus() : SpoolError(path);
+}
+
+// The directories of a generation, each opened in the one above. Links are not followed: one that
+// somebody planted could lead anywhere.
+struct SpoolDirs {
+  FileDescriptor spool, job, generation;
+
+  // Makes what is missing if `make`. Errors: Internal names the directory and the reason.
+  static absl::StatusOr<SpoolDirs> Open(const fs::path& generation_dir, bool make) {
+    const fs::path job_dir = generation_dir.parent_path(), spool_dir = job_dir.parent_path();
+    const FileDescriptor state(
+        open(spool_dir.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!state.valid()) return SpoolError(generation_dir);
+    SpoolDirs dirs;
+    DP_ASSIGN_OR_RETURN(dirs.spool, In(state, spool_dir, make));
+    DP_ASSIGN_OR_RETURN(dirs.job, In(dirs.spool, job_dir, make));
+    DP_ASSIGN_OR_RETURN(dirs.generation, In(dirs.job, generation_dir, make));
+    return dirs;
+  }
+
+  static absl::StatusOr<FileDescriptor> In(const FileDescriptor& above, const fs::path& path,
+                                           bool make) {
+    const fs::path name = path.filename();
+    if (make && mkdirat(above.get(), name.c_str(), 0777) != 0 && errno != EEXIST) {
+      return SpoolError(path);
+    }
+    FileDescriptor dir(
+        openat(above.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!dir.valid()) return SpoolError(path);
+    return dir;
+  }
+};
 
 // The daemon has just made the file, in a directory of its own. A link in its place would have
 // another owner, or be one of several.
-absl::Status GiveFile(const std::string& path, const Account& account) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+absl::Status GiveFile(const FileDescriptor& dir, const std::string& path, const Account& account) {
+  const FileDescriptor file(open(NameIn(dir, path).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   struct stat info {};
   if (!file.valid() || fstat(file.get(), &info) != 0) return SpoolError(path);
   if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink != 1) {
@@ -89,9 +127,10 @@ absl::Status GiveFile(const std::string& path, const Account& account) {
 
 // Makes a new file. There may be one of the same name, of a coordinator that was set up anew;
 // whoever reads that one keeps it.
-absl::Status MakeFile(const std::string& path, const std::string& text) {
-  unlink(path.c_str());
-  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+absl::Status MakeFile(const FileDescriptor& dir, const std::string& path, const std::string& text) {
+  const std::string name = NameIn(dir, path);
+  unlink(name.c_str());
+  const FileDescriptor file(open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (file.valid() && write(file.get(), text.data(), text.size()) == std::ssize(text)) {
     return absl::OkStatus();
   }
@@ -123,47 +162,50 @@ std::vector<RankKey> LogSpool::Find(const std::string& state_dir) {
 }
 
 absl::Status LogSpool::Create(const SpoolOwner& owner) const {
-  std::error_code error;
-  fs::create_directories(generation_dir_, error);
-  if (error) {
-    return absl::InternalError(absl::StrCat("spool ", generation_dir_, ": ", error.message()));
-  }
+  DP_ASSIGN_OR_RETURN(const SpoolDirs dirs, SpoolDirs::Open(generation_dir_, /*make=*/true));
+  const FileDescriptor& dir = dirs.generation;
   for (const v1::LogStream stream : kLogStreams) {
-    RemoveReplacedFile(shift_file(stream));
-    DP_RETURN_IF_ERROR(MakeFile(path(stream), ""));
+    RemoveReplacedFile(NameIn(dir, shift_file(stream)));
+    DP_RETURN_IF_ERROR(MakeFile(dir, path(stream), ""));
   }
-  RemoveExitRecord(exit_file());
-  RemoveReplacedFile(secrets_file());
-  return MakeFile(job_file(),
+  RemoveExitRecord(NameIn(dir, exit_file()));
+  RemoveReplacedFile(NameIn(dir, secrets_file()));
+  return MakeFile(dir, job_file(),
                   absl::StrCat(absl::ToUnixNanos(owner.job_submitted_at), " ",
                                owner.session.worker_id, " ", owner.session.incarnation.value()));
 }
 
 absl::Status LogSpool::GiveTo(const Account& account) const {
-  const fs::path job_dir = fs::path(generation_dir_).parent_path();
-  for (const fs::path& dir : {job_dir.parent_path(), job_dir, fs::path(generation_dir_)}) {
-    DP_RETURN_IF_ERROR(LetOthersPass(dir));
+  DP_ASSIGN_OR_RETURN(const SpoolDirs dirs, SpoolDirs::Open(generation_dir_, /*make=*/false));
+  for (const FileDescriptor* dir : {&dirs.spool, &dirs.job, &dirs.generation}) {
+    DP_RETURN_IF_ERROR(LetOthersPass(*dir, generation_dir_));
   }
   // The program makes no files here, so this one is there from the beginning.
-  DP_RETURN_IF_ERROR(MakeFile(error_file(), ""));
-  std::vector<std::string> files{error_file()};
-  for (const v1::LogStream stream : kLogStreams) files.push_back(path(stream));
-  if (std::error_code error; fs::exists(credential_dir(), error)) {
-    DP_RETURN_IF_ERROR(LetOthersPass(credential_dir()));
-    for (fs::directory_iterator at(credential_dir(), error), last; !error && at != last;
-         at.increment(error)) {
-      files.push_back(at->path());
-    }
-    if (error) {
-      return absl::InternalError(absl::StrCat("spool ", credential_dir(), ": ", error.message()));
-    }
+  DP_RETURN_IF_ERROR(MakeFile(dirs.generation, error_file(), ""));
+  DP_RETURN_IF_ERROR(GiveFile(dirs.generation, error_file(), account));
+  for (const v1::LogStream stream : kLogStreams) {
+    DP_RETURN_IF_ERROR(GiveFile(dirs.generation, path(stream), account));
   }
-  for (const std::string& file : files) DP_RETURN_IF_ERROR(GiveFile(file, account));
-  return absl::OkStatus();
+  struct stat info {};
+  if (lstat(NameIn(dirs.generation, credential_dir()).c_str(), &info) != 0) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const FileDescriptor credential,
+                      SpoolDirs::In(dirs.generation, credential_dir(), /*make=*/false));
+  DP_RETURN_IF_ERROR(LetOthersPass(credential, credential_dir()));
+  std::error_code error;
+  for (fs::directory_iterator at(PathOf(credential), error), last; !error && at != last;
+       at.increment(error)) {
+    DP_RETURN_IF_ERROR(GiveFile(credential, at->path(), account));
+  }
+  if (!error) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("spool ", credential_dir(), ": ", error.message()));
 }
 
 absl::Status LogSpool::KeepSecrets(const std::vector<std::string>& values) const {
-  if (values.empty() || ReplaceFile(secrets_file(), SecretsText(values))) return absl::OkStatus();
+  if (values.empty()) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const SpoolDirs dirs, SpoolDirs::Open(generation_dir_, /*make=*/false));
+  if (ReplaceFile(NameIn(dirs.generation, secrets_file()), SecretsText(values))) {
+    return absl::OkStatus();
+  }
   return SpoolError(secrets_file());
 }
 
@@ -205,19 +247,22 @@ std::optional<absl::Time> LogSpool::job_submitted_at() const {
 }
 
 void LogSpool::Remove() const {
+  const auto dirs = SpoolDirs::Open(generation_dir_, /*make=*/false);
+  if (!dirs.ok()) return;
+  const FileDescriptor& dir = dirs->generation;
   for (const v1::LogStream stream : kLogStreams) {
-    unlink(path(stream).c_str());
-    RemoveReplacedFile(shift_file(stream));
+    unlink(NameIn(dir, path(stream)).c_str());
+    RemoveReplacedFile(NameIn(dir, shift_file(stream)));
   }
-  unlink(error_file().c_str());
+  unlink(NameIn(dir, error_file()).c_str());
   std::error_code error;
-  fs::remove_all(credential_dir(), error);
-  RemoveExitRecord(exit_file());
-  RemoveReplacedFile(secrets_file());
-  unlink(job_file().c_str());
+  fs::remove_all(NameIn(dir, credential_dir()), error);  // follows no link in it
+  RemoveExitRecord(NameIn(dir, exit_file()));
+  RemoveReplacedFile(NameIn(dir, secrets_file()));
+  unlink(NameIn(dir, job_file()).c_str());
   // Both fail while another rank's files are there.
-  if (rmdir(generation_dir_.c_str()) == 0) {
-    rmdir(fs::path(generation_dir_).parent_path().c_str());
+  if (rmdir(NameIn(dirs->job, generation_dir_).c_str()) == 0) {
+    rmdir(NameIn(dirs->spool, fs::path(generation_dir_).parent_path()).c_str());
   }
 }
 
@@ -259,15 +304,13 @@ std::vector<std::string> LogSpool::LastLines() const {
 }
 
 absl::Status CheckSpoolRoom(const std::string& state_dir) {
-  const std::string directory = state_dir + "/spool";
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) {
-    return absl::InternalError(absl::StrCat("spool ", directory, ": ", error.message()));
-  }
-  const std::string probe = directory + "/probe";
-  const absl::Status made = MakeFile(probe, std::string(kProbeBytes, 'x'));
-  unlink(probe.c_str());
+  const std::string path = state_dir + "/spool";
+  const FileDescriptor state(open(state_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!state.valid()) return SpoolError(state_dir);
+  DP_ASSIGN_OR_RETURN(const FileDescriptor spool, SpoolDirs::In(state, path, /*make=*/true));
+  const std::string probe = path + "/probe";
+  const absl::Status made = MakeFile(spool, probe, std::string(kProbeBytes, 'x'));
+  unlink(NameIn(spool, probe).c_str());
   return made;
 }
 

@@ -27,7 +27,8 @@
 // - RANK.out.shift and the like, once a rank has emptied the file (spool_file.h).
 //
 // All of this belongs to the daemon. A rank of another user gets the files that it reads or writes.
-// The directories stay the daemon's, so the rank can put nothing in place of a file.
+// The directories stay the daemon's, so the rank can put nothing in place of a file. Files
+// are made, given away and removed without following a link below STATE_DIR.
 
 namespace dp::worker {
 

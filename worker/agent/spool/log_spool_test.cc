@@ -78,6 +78,38 @@ TEST_F(LogSpoolTest, RemovingTheLastRankRemovesItsDirectories) {
   EXPECT_FALSE(std::filesystem::exists(directory_.path() + "/spool/7"));
 }
 
+// Whoever could plant such a link would have a daemon of root remove the files of others.
+TEST_F(LogSpoolTest, NoLinkLeadsRemovalOrCreationElsewhere) {
+  const std::string elsewhere = directory_.path() + "/elsewhere";
+  const LogSpool victim(elsewhere, {JobId(7), Generation(2), 3});
+  ASSERT_TRUE(std::filesystem::create_directory(elsewhere));
+  ASSERT_TRUE(victim.Create({kSpoolJobAt}).ok());
+  std::filesystem::create_directory(victim.credential_dir());
+  std::ofstream(victim.credential_dir() + "/token") << "token";
+  for (const std::string planted :
+       {"/spool/7/2/3.credential", "/spool/7/2", "/spool/7", "/spool"}) {
+    std::filesystem::remove_all(directory_.path() + planted);
+    std::filesystem::create_symlink(elsewhere + planted, directory_.path() + planted);
+    spool_.Remove();
+    EXPECT_TRUE(std::filesystem::exists(victim.path(v1::LOG_STREAM_STDOUT))) << planted;
+    EXPECT_TRUE(std::filesystem::exists(victim.credential_dir() + "/token")) << planted;
+    if (planted.ends_with(".credential")) {
+      ASSERT_TRUE(spool_.Create({kSpoolJobAt}).ok());
+      continue;
+    }
+    std::ofstream(victim.path(v1::LOG_STREAM_STDOUT)) << "output";
+    EXPECT_THAT(std::string(spool_.Create({kSpoolJobAt}).message()),
+                HasSubstr("spool " + directory_.path() + planted + ": Not a directory"));
+    EXPECT_GT(std::filesystem::file_size(victim.path(v1::LOG_STREAM_STDOUT)), 0u) << planted;
+    EXPECT_FALSE(spool_.KeepSecrets({"hf_abc"}).ok());
+    std::filesystem::remove(directory_.path() + planted);
+    ASSERT_TRUE(spool_.Create({kSpoolJobAt}).ok());
+  }
+  std::filesystem::remove_all(directory_.path() + "/spool");
+  std::filesystem::create_symlink(elsewhere + "/spool", directory_.path() + "/spool");
+  EXPECT_THAT(std::string(CheckSpoolRoom(directory_.path()).message()), HasSubstr("/spool: "));
+}
+
 TEST_F(LogSpoolTest, RemovingARankLeavesTheOthers) {
   const LogSpool other(directory_.path(), {JobId(7), Generation(2), 4});
   ASSERT_TRUE(other.Create({kSpoolJobAt}).ok());
