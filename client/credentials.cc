@@ -191,6 +191,7 @@ absl::StatusOr<Credentials> FindCredentials(const std::string& address,
                                             const CredentialFlags& flags) {
   if (flags.insecure) return Credentials::Insecure();
   DP_ASSIGN_OR_RETURN(const std::string dir, DirFor(address, flags.dir));
+  if (!flags.accept_other_users) DP_RETURN_IF_ERROR(security::CheckCredentialFiles(dir));
   DP_ASSIGN_OR_RETURN(Credentials credentials, Credentials::FromDir(dir));
   DP_ASSIGN_OR_RETURN(const security::Credential files, security::ReadCredential(dir));
   DP_RETURN_IF_ERROR(CheckLife(files, dir));

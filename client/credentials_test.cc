@@ -1,5 +1,7 @@
 #include "client/credentials.h"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -150,6 +152,23 @@ TEST_F(CredentialsTest, ADamagedFileIsNamedBeforeAnyConnection) {
     const absl::Status status = FindCredentials(address_, {.dir = dir}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status.message()), HasSubstr(dir + name));
+  }
+}
+
+TEST_F(CredentialsTest, ACredentialThatOthersCanChangeOrReadIsRefusedUnlessTheyAreAccepted) {
+  const std::string given = Written(Ann()), login = LoggedIn();
+  for (const std::string& dir : {given, login}) {
+    const CredentialFlags flags{.dir = dir == given ? given : ""};
+    for (const auto& [file, mode] : {std::pair{"/tls.key", 0644}, {"/ca.crt", 0666}}) {
+      ASSERT_EQ(chmod((dir + file).c_str(), static_cast<mode_t>(mode)), 0);
+      const absl::Status refused = FindCredentials(address_, flags).status();
+      EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << dir << file;
+      EXPECT_THAT(std::string(refused.message()),
+                  HasSubstr("the credential in " + dir + " is not used: " + dir + file));
+      ASSERT_TRUE(FindCredentials(address_, {.dir = flags.dir, .accept_other_users = true}).ok());
+      ASSERT_EQ(chmod((dir + file).c_str(), 0600), 0);
+    }
+    EXPECT_TRUE(FindCredentials(address_, flags).ok());
   }
 }
 

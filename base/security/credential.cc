@@ -13,10 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/replace_file.h"
 #include "base/security/certificate.h"
+#include "base/security/safe_path.h"
 #include "base/status.h"
 
 namespace dp::security {
 namespace {
+
+// Room for the files of a credential.
+constexpr size_t kCredentialBytes = 16 << 10;
 
 absl::Status NotRead(const std::string& path, int error) {
   return absl::PermissionDeniedError(absl::StrCat(
@@ -52,6 +56,12 @@ absl::Status NotWritten(const std::string& path) {
   return absl::PermissionDeniedError(
       absl::StrCat("the credential's file ", path,
                    " cannot be written: ", std::generic_category().message(errno)));
+}
+
+absl::Status MakeDir(const std::string& dir) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(dir).parent_path(), error);
+  return mkdir(dir.c_str(), 0700) == 0 || errno == EEXIST ? absl::OkStatus() : NotWritten(dir);
 }
 
 absl::Status Put(const std::string& path, const std::string& contents) {
@@ -97,10 +107,32 @@ absl::Status CheckCredential(const Credential& credential, const std::string& di
                    absl::StrCat("holds the key of another certificate than ", kChainFile));
 }
 
+absl::Status CheckCredentialFiles(const std::string& dir) {
+  for (const char* name : {kAuthoritiesFile, kChainFile, kKeyFile, kTokenFile}) {
+    const bool secret = name == kKeyFile || name == kTokenFile;
+    const std::string path = absl::StrCat(dir, "/", name);
+    const absl::Status safe = secret ? CheckPrivateFile(path) : CheckSafePath(path);
+    if (safe.ok() || absl::IsNotFound(safe)) continue;
+    return absl::PermissionDeniedError(
+        absl::StrCat("the credential in ", dir, " is not used: ", safe.message(),
+                     "; use one that only you can change, or give --accept-other-users "
+                     "(DP_ACCEPT_OTHER_USERS=1) if you trust these users"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrepareCredentialDir(const std::string& dir) {
+  DP_RETURN_IF_ERROR(MakeDir(dir));
+  DP_RETURN_IF_ERROR(CheckSafePath(dir));
+  DP_RETURN_IF_ERROR(CheckCredentialFiles(dir));
+  const std::string probe = dir + "/probe";
+  if (!ReplaceFile(probe, std::string(kCredentialBytes, 'x'))) return NotWritten(probe);
+  RemoveReplacedFile(probe);
+  return absl::OkStatus();
+}
+
 absl::Status WriteCredential(const std::string& dir, const Credential& credential) {
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(dir).parent_path(), error);
-  if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return NotWritten(dir);
+  DP_RETURN_IF_ERROR(MakeDir(dir));
   for (const auto& [name, contents] : {std::pair{kKeyFile, &credential.key},
                                        {kChainFile, &credential.chain},
                                        {kTokenFile, &credential.token},

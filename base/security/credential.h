@@ -32,6 +32,18 @@ absl::StatusOr<Credential> ReadCredential(const std::string& dir);
 // any. Errors: FailedPrecondition names the file and the remedy.
 absl::Status CheckCredential(const Credential& credential, const std::string& dir);
 
+// Whether nobody else can write or replace the files of `dir` (CheckSafePath), or read its key and
+// token (CheckPrivateFile). Whoever can decides which coordinator the caller trusts, and as whom it
+// calls. Others may add files to the directory if it has the sticky bit, as a volume of Kubernetes:
+// these are theirs, and thus refused. Files that do not exist are safe.
+// Errors: PermissionDenied names the path, its owner and mode, and the remedy.
+absl::Status CheckCredentialFiles(const std::string& dir);
+
+// Makes the directory (0700) if it is missing, and checks that a credential can be written there
+// and then used. Call it before a token that counts once is exchanged. Errors: PermissionDenied
+// names the path and the reason.
+absl::Status PrepareCredentialDir(const std::string& dir);
+
 // Makes the directory (0700) if it is missing, and replaces its files (0600) one by one: the key
 // before the certificate. Files of empty contents are removed.
 // Errors: PermissionDenied names the path and the reason.

@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 
 #include "absl/time/clock.h"
 #include "base/security/certificate_authority.h"
@@ -183,6 +185,52 @@ TEST_F(CredentialTest, ADirectoryOfLinksThatOthersMayWriteIsNotTrusted) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--credentials DIR/identity/admin"));
   EXPECT_TRUE(
       absl::IsPermissionDenied(LinkLocalCredential("127.0.0.1:1", scratch_.path(), links_)));
+}
+
+// Whoever can write them decides which coordinator the caller trusts.
+TEST_F(CredentialTest, FilesThatOthersCanWriteOrKeysThatTheyCanReadAreRefused) {
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "a", .chain = "b", .key = "c"}).ok());
+  EXPECT_EQ(CheckCredentialFiles(dir_), absl::OkStatus());
+  for (const auto& [name, mode, remedy] : {std::tuple{"", 0777, "chmod go-w "},
+                                           {"/ca.crt", 0666, "chmod go-w "},
+                                           {"/tls.crt", 0622, "chmod go-w "},
+                                           {"/tls.key", 0644, "chmod 600 "}}) {
+    const std::string path = dir_ + name;
+    ASSERT_EQ(chmod(path.c_str(), static_cast<mode_t>(mode)), 0);
+    const absl::Status refused = CheckCredentialFiles(dir_);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << path;
+    EXPECT_THAT(refused.message(),
+                HasSubstr("the credential in " + dir_ + " is not used: " + path));
+    EXPECT_THAT(refused.message(), HasSubstr("'" + std::string(remedy) + path + "'"));
+    ASSERT_EQ(chmod(path.c_str(), *name == '\0' ? 0700 : 0600), 0);
+  }
+  for (const char* readable : {"/ca.crt", "/tls.crt"}) {
+    ASSERT_EQ(chmod((dir_ + readable).c_str(), 0644), 0);
+  }
+  EXPECT_EQ(CheckCredentialFiles(dir_), absl::OkStatus());
+}
+
+TEST_F(CredentialTest, FilesThatAnotherUserAddsToADirectoryWithTheStickyBitAreRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give files away";
+  ASSERT_TRUE(WriteCredential(dir_, {.authorities = "a"}).ok());
+  ASSERT_EQ(chmod(dir_.c_str(), 01777), 0);
+  EXPECT_EQ(CheckCredentialFiles(dir_), absl::OkStatus());
+  std::ofstream(dir_ + "/tls.key") << "key of another user";
+  ASSERT_EQ(chown((dir_ + "/tls.key").c_str(), 61002, 61002), 0);
+  EXPECT_THAT(CheckCredentialFiles(dir_).message(), HasSubstr("another user, user 61002"));
+}
+
+TEST_F(CredentialTest, ADirectoryIsPreparedOrSaysWhyNothingCanBeWrittenThere) {
+  EXPECT_EQ(PrepareCredentialDir(dir_), absl::OkStatus());
+  EXPECT_EQ(ModeOf(dir_), 0700u);
+  EXPECT_TRUE(std::filesystem::is_empty(dir_));
+  std::filesystem::create_directory(dir_ + "/probe.new");
+  EXPECT_THAT(PrepareCredentialDir(dir_).message(), HasSubstr(dir_ + "/probe cannot be written"));
+  std::filesystem::remove(dir_ + "/probe.new");
+  ASSERT_EQ(chmod(dir_.c_str(), 0777), 0);
+  EXPECT_THAT(PrepareCredentialDir(dir_).message(), HasSubstr("can be written by other users"));
+  std::ofstream(links_) << "file";
+  EXPECT_THAT(PrepareCredentialDir(links_ + "/below").message(), HasSubstr("cannot be written"));
 }
 
 }  // namespace

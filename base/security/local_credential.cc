@@ -83,11 +83,7 @@ void RemoveDangling(const std::string& links) {
 // Errors: NotFound the directory does not exist; PermissionDenied.
 absl::Status CheckTarget(const std::string& dir) {
   DP_RETURN_IF_ERROR(CheckSafePath(dir));
-  for (const char* name : {kAuthoritiesFile, kChainFile, kKeyFile}) {
-    const absl::Status status = CheckSafePath(absl::StrCat(dir, "/", name));
-    if (!absl::IsNotFound(status)) DP_RETURN_IF_ERROR(status);
-  }
-  return absl::OkStatus();
+  return CheckCredentialFiles(dir);
 }
 
 }  // namespace
@@ -128,9 +124,8 @@ absl::StatusOr<std::string> FindLocalCredential(const std::string& address,
     if (!absl::IsNotFound(usable)) {
       return absl::PermissionDeniedError(absl::StrCat(
           "the local credential for ", address, ", ", target, ", is not used: ", usable.message(),
-          "; if you trust it, name it: "
-          "--credentials ",
-          target, "; else remove the link ", link.string()));
+          "; if you trust it, name it: --credentials ", target,
+          " --accept-other-users; else remove the link ", link.string()));
     }
     fs::remove(link, error);  // a coordinator that runs makes it again
   }

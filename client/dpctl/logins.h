@@ -19,6 +19,9 @@ struct Logins {
   // The directory of the login for an address, whether or not there is one.
   // Errors: FailedPrecondition the user has no directory for settings.
   std::function<absl::StatusOr<std::string>(const std::string& address)> dir;
+  // Makes the directory, and checks that `save` can write there.
+  // Errors: those of security::PrepareCredentialDir.
+  std::function<absl::Status(const std::string& dir)> prepare;
   // Exchanges a person's join token for a credential. One attempt, since it may use the token up.
   // Errors: those of client::EnrolByToken.
   std::function<absl::StatusOr<security::Credential>(

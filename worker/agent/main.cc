@@ -162,6 +162,7 @@ AgentOptions OptionsFrom(const WorkerFlags& flags, const std::string& state_dir,
                                        ? Variables()
                                        : PassedVariables(Variables(), flags.pass_env),
                     .facts = {.slots = flags.slots, .devices = flags.gpus},
+                    .accept_other_users = flags.credentials.accept_other_users,
                     .new_privileges = flags.new_privileges},
       .address = [flags]() -> absl::StatusOr<std::string> {
         if (!flags.address.empty()) return flags.address;

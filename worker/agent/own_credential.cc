@@ -33,6 +33,16 @@ constexpr absl::Duration kAttempt = absl::Seconds(10);
 
 std::string OwnDir(const std::string& state_dir) { return state_dir + "/credential"; }
 
+// Whoever can write the files, or replace them, decides which coordinator the daemon obeys.
+// Errors: those of CheckCredentialFiles, unless other users are accepted.
+absl::Status CheckOnlyOurs(const std::string& dir, const IdentityFlags& flags) {
+  const absl::Status safe = security::CheckCredentialFiles(dir);
+  if (safe.ok() || !flags.credentials.accept_other_users) return safe;
+  Log(Severity::kWarning, "credential_open_to_others",
+      {{"dir", dir}, {"reason", std::string(safe.message())}});
+  return absl::OkStatus();
+}
+
 // Errors: Unauthenticated it has expired; InvalidArgument, NotFound it holds no identity.
 absl::StatusOr<security::Identity> IdentityIn(const Credential& credential) {
   DP_ASSIGN_OR_RETURN(const security::Certificate certificate,
@@ -188,6 +198,7 @@ absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
   std::error_code error;
   absl::StatusOr<Credential> left = absl::NotFoundError("there is none");
   if (std::filesystem::exists(own, error)) {
+    DP_RETURN_IF_ERROR(CheckOnlyOurs(own, flags));
     left = security::ReadCredential(own);
     const absl::Status usable =
         left.ok() ? CheckOwn(own, *left, coordinator, flags) : left.status();
@@ -199,6 +210,7 @@ absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
   if (flags.join.empty()) {
     DP_ASSIGN_OR_RETURN(given,
                         AwaitCredentialDir(coordinator, flags.credentials.dir, pause, alive));
+    DP_RETURN_IF_ERROR(CheckOnlyOurs(given, flags));
     DP_ASSIGN_OR_RETURN(const Credential credential, security::ReadCredential(given));
     const auto identity = IdentityIn(credential);
     if (identity.ok() && identity->role == Role::kWorker) return given;

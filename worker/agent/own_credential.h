@@ -28,7 +28,7 @@ struct IdentityFlags {
 // credential; empty: calls in plain text. Errors: InvalidArgument the join token is a person's, or
 // cannot be read, whatever else there is. Unauthenticated there is no credential, or the
 // coordinator refuses it. PermissionDenied the person may not join workers, or a file cannot be
-// used. Cancelled the pause was stopped.
+// used, or other users can change or read the credential. Cancelled the pause was stopped.
 absl::StatusOr<std::string> OpenCredential(
     const std::string& coordinator, const std::string& state_dir, const IdentityFlags& flags,
     client::Pause& pause, const std::function<void()>& alive = [] {});

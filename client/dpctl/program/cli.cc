@@ -103,6 +103,9 @@ void DefineGlobalFlags(CLI::App& app, GlobalFlags& flags) {
   app.add_flag("--insecure", flags.credentials.insecure,
                "Call the coordinator in plain text, which proves nothing and hides nothing")
       ->envname("DP_INSECURE");
+  app.add_flag("--accept-other-users", flags.credentials.accept_other_users,
+               "Use a credential although other users own it, or can write it or read its key")
+      ->envname("DP_ACCEPT_OTHER_USERS");
   AddDuration(app, "--timeout", flags.timeout, "How long to try to reach the coordinator")
       ->default_str("10s");
   AddFormat(app, flags.format);

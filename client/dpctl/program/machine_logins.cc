@@ -55,6 +55,7 @@ std::optional<std::string> ReadLine() {
 
 Logins MachineLogins() {
   return {.dir = DirFor,
+          .prepare = security::PrepareCredentialDir,
           .enrol = Enrol,
           .save = security::WriteCredential,
           .remove = RemoveLogin,

@@ -76,6 +76,13 @@ TEST_F(LoginTest, ATokenThatIsRejectedSavesNothing) {
   EXPECT_THAT(logins_.saved, IsEmpty());
 }
 
+TEST_F(LoginTest, WhereTheCredentialCannotBeWrittenNoTokenIsUsedUp) {
+  logins_.prepared = absl::PermissionDeniedError("/logins/host:1 cannot be written");
+  EXPECT_EQ(Dpctl("login --token t --coordinator host:1").code, 1);
+  EXPECT_THAT(err_.str(), HasSubstr("/logins/host:1 cannot be written"));
+  EXPECT_THAT(logins_.asked, IsEmpty());
+}
+
 TEST_F(LoginTest, WithoutAPlaceForTheCredentialNoTokenIsUsedUp) {
   logins_.has_home = false;
   EXPECT_EQ(Dpctl("login --token t").code, 1);

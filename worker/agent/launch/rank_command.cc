@@ -94,7 +94,9 @@ void AddPlace(const v1::AssignedRank& rank, const RankHost& host, const LogSpool
       {"DP_METRICS_FILE", spool.path(v1::LOG_STREAM_METRICS)},
   };
   for (const auto& [name, value] : place) (*environment)[name] = value;
-  if (HasCredential(rank, host)) (*environment)["DP_CREDENTIALS"] = spool.credential_dir();
+  if (!HasCredential(rank, host)) return;
+  (*environment)["DP_CREDENTIALS"] = spool.credential_dir();
+  if (host.accept_other_users) (*environment)["DP_ACCEPT_OTHER_USERS"] = "1";
 }
 
 // Why a rank that may use its slot's GPU does not; empty if it does, or may not.

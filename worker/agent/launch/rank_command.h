@@ -29,7 +29,8 @@ struct RankHost {
   std::string no_cuda_trainer = {};      // why not, if so
   std::vector<std::string> environment;  // the daemon's, NAME=value
   HostFacts facts = {};
-  bool new_privileges = false;  // whether setuid programs give ranks their privileges
+  bool accept_other_users = false;  // who can write the rank's credential (dpctl's flag)
+  bool new_privileges = false;      // whether setuid programs give ranks their privileges
   Sandbox sandbox = {};
 };
 

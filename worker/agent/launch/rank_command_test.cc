@@ -56,6 +56,9 @@ TEST_F(RankCommandTest, ARankWithATokenFindsItsCredential) {
   EXPECT_THAT(Command().environment, Not(Contains(StartsWith("DP_CREDENTIALS="))));
   rank_.set_token("token");
   EXPECT_THAT(Command().environment, Contains("DP_CREDENTIALS=/state/spool/7/2/3.credential"));
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("DP_ACCEPT_OTHER_USERS="))));
+  host_.accept_other_users = true;
+  EXPECT_THAT(Command().environment, Contains("DP_ACCEPT_OTHER_USERS=1"));
   (*rank_.mutable_spec()->mutable_env())["DP_CREDENTIALS"] = "/elsewhere";
   EXPECT_THAT(Command().environment, Contains("DP_CREDENTIALS=/state/spool/7/2/3.credential"));
 }
