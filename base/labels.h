@@ -19,6 +19,11 @@ inline constexpr size_t kLabelsMax = 64;
 // The longest key, and the longest value; Kubernetes has the same limit for values.
 inline constexpr size_t kLabelBytesMax = 63;
 
+// The label of a worker whose ranks run as a user who can read an administrator's credential for
+// the cluster. Everybody who may submit jobs to it can thus become administrator. The worker's
+// daemon sets it; daemons of earlier releases never do.
+inline constexpr char kAdminReadable[] = "admin-readable";
+
 // The rule for keys, in words.
 inline constexpr char kLabelKeyRule[] =
     "the key of a label, of 1 to 63 letters, digits, '-', '_', '.' and '/'";

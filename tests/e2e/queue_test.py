@@ -182,7 +182,8 @@ class QueueTest(unittest.TestCase):
         self.assertEqual(self.cluster.wait(job), 0)
         self.assertEqual(self.cluster.describe(job)["ranks"][0]["worker"], "n2")
         labels = json.loads(self.cluster.dpctl("workers", "-o", "json").stdout)["items"][0]["labels"]
-        self.assertEqual(labels, {"fast": "", "rack": "r1"})
+        # Coordinator and worker are of one user here.
+        self.assertEqual(labels, {"admin-readable": "", "fast": "", "rack": "r1"})
         nowhere = self.submit(constraints=["rack=r9"])
         self.assertIn("unsatisfiable", self.codes(nowhere))
 

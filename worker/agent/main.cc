@@ -222,6 +222,20 @@ absl::Status OpenToRanks(const WorkerFlags& flags, const RunAs& run_as, const St
   return KeepNeededCapabilities(mounts);
 }
 
+// Whether everybody who may submit jobs to this worker can become administrator.
+bool RanksCanAdminister(const WorkerFlags& flags, const RunAs& run_as) {
+  if (run_as.changes_user() || flags.credentials.insecure) return false;
+  const std::string admin = ReadableAdmin(flags.coordinator, flags.credentials.dir);
+  if (admin.empty()) return false;
+  Log(Severity::kWarning, "ranks_can_administer",
+      {{"credential", admin},
+       {"reason", "ranks run as this user, who can read an administrator's credential"},
+       {"remedy",
+        "before others submit jobs, run dp-worker as an account of its own, or as root "
+        "(--run-as)"}});
+  return true;
+}
+
 Sandbox SandboxFrom(const WorkerFlags& flags, const CudaTrainer& cuda_trainer) {
   Sandbox sandbox{.private_tmp = flags.private_tmp,
                   .read_only_root = flags.read_only_root,
@@ -316,6 +330,7 @@ absl::Status Serve(const WorkerFlags& flags, const RunAs& run_as, NotifySocket& 
   options.earlier_gone = earlier_gone;
   options.private_tmps = sandbox.private_tmp ? private_tmps.get() : nullptr;
   if (cgroups == nullptr || !cgroups->limits_memory()) options.labels[kNoMemoryLimit] = "";
+  if (RanksCanAdminister(flags, run_as)) options.labels[kAdminReadable] = "";
   options.stores = &stores;
   options.notify = &notify;
   std::optional<AccountLookup> accounts;

@@ -246,6 +246,16 @@ absl::StatusOr<std::string> WorkerNameIn(const std::string& credential_dir) {
                                                     ", and not of a worker"));
 }
 
+std::string ReadableAdmin(const std::string& coordinator, const std::string& given) {
+  const std::string local = security::FindLocalCredential(coordinator).value_or("");
+  for (const std::string& dir : {given, client::LoginDir(coordinator), local}) {
+    const auto credential = security::ReadCredential(dir);
+    const auto identity = credential.ok() ? IdentityIn(*credential) : credential.status();
+    if (!dir.empty() && identity.ok() && identity->role == Role::kAdmin) return dir;
+  }
+  return "";
+}
+
 CertificateRenewal::CertificateRenewal(client::Connection& connection, std::string credential_dir,
                                        const std::string& state_dir)
     : connection_(connection), credential_dir_(std::move(credential_dir)) {

@@ -37,6 +37,11 @@ absl::StatusOr<std::string> OpenCredential(
 // no worker's.
 absl::StatusOr<std::string> WorkerNameIn(const std::string& credential_dir);
 
+// The directory of an administrator's credential that this daemon's user can read. Ranks that run
+// as this user can administer the cluster by it. Looks at `given`, at the login, and at that of a
+// coordinator of this user on this host. Empty: there is none.
+std::string ReadableAdmin(const std::string& coordinator, const std::string& given);
+
 // Renews the certificate in a directory when half of its life is over. Does nothing for one from
 // elsewhere, which is renewed there. The connection, which uses the certificate, must outlive it.
 class CertificateRenewal {

@@ -1,5 +1,7 @@
 #include "worker/agent/own_credential.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -68,6 +70,37 @@ TEST_F(OwnCredentialTest, ADaemonJoinsOnceAndKeepsItsCertificateAndName) {
   EXPECT_EQ(security::ReadCredential(own_)->chain, chain);
   EXPECT_EQ(*WorkerNameIn(own_), "w");
   EXPECT_THAT(coordinator_.heard(), ElementsAre("enroll worker w host host by nobody"));
+}
+
+TEST_F(OwnCredentialTest, ACredentialThatOthersCanChangeOrReadEndsTheDaemon) {
+  Leave(Worker("w"));
+  IdentityFlags given = Showing(Worker("g"));
+  const IdentityFlags none;
+  for (const auto& [path, flags] :
+       {std::pair{own_ + "/tls.key", &none}, {given_ + "/tls.key", &given}}) {
+    ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+    const absl::Status refused = Open(*flags).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << path;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("'chmod 600 " + path + "'"));
+    std::filesystem::remove_all(own_);
+  }
+  given.credentials.accept_other_users = true;
+  EXPECT_EQ(*Open(given), given_);
+}
+
+// Jobs that run as this user could use it.
+TEST_F(OwnCredentialTest, AnAdministratorsCredentialThatTheDaemonsUserCanReadIsFound) {
+  const std::string address = coordinator_.address();
+  EXPECT_EQ(ReadableAdmin(address, ""), "");
+  (void)Showing(Worker("w"));
+  EXPECT_EQ(ReadableAdmin(address, given_), "");
+  const std::string admin = scratch_.path() / "admin";
+  ASSERT_TRUE(
+      security::WriteCredential(admin, coordinator_.CredentialOf({Role::kAdmin, "admin"})).ok());
+  EXPECT_EQ(ReadableAdmin(address, admin), admin);
+  ASSERT_TRUE(security::LinkLocalCredential(address, admin).ok());
+  EXPECT_EQ(ReadableAdmin(address, given_), admin);
+  security::UnlinkLocalCredential(address, admin);
 }
 
 TEST_F(OwnCredentialTest, ADaemonThatIsRenamedJoinsAgain) {

@@ -1,5 +1,6 @@
 // whoami, token, grant, revoke and access.
 
+#include "base/labels.h"
 #include "client/dpctl/testing/dpctl_test.h"
 
 namespace dp::ctl {
@@ -140,6 +141,22 @@ TEST_F(AccessVerbsTest, WhereNoTokenLeadsAGrantSaysHowToCall) {
   EXPECT_EQ(Dpctl("grant viewer bob -o name").out, "");
   EXPECT_THAT(Dpctl("grant viewer bob -o json").out,
               HasSubstr("\"token\": null,\n  \"expiresAt\": null"));
+}
+
+TEST_F(AccessVerbsTest, AGrantNamesWorkersOnWhichAUserCouldBecomeAdministrator) {
+  for (const char* name : {"safe", "vm", "vm-2"}) {
+    coordinator_.workers.add_workers()->set_name(name);
+  }
+  EXPECT_EQ(Dpctl("grant user bob").err, "");
+  for (const int open : {1, 2}) {
+    (*coordinator_.workers.mutable_workers(open)->mutable_labels())[kAdminReadable] = "";
+  }
+  const std::string warning = Dpctl("grant user bob").err;
+  EXPECT_THAT(warning,
+              HasSubstr("jobs on vm, vm-2 run as a user who can read an administrator's "));
+  EXPECT_THAT(warning, HasSubstr("so bob could become administrator; run dp-worker there as an "));
+  err_.str("");
+  EXPECT_EQ(Dpctl("grant viewer bob").err, "");
 }
 
 TEST_F(AccessVerbsTest, OnlyRolesOfPeopleAreGranted) {
