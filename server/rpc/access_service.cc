@@ -56,8 +56,8 @@ absl::Status CheckName(const Identity& identity) {
   if (!name.empty() && name.size() <= kNameBytesMax && security::IsVisibleText(name))
     return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("'", absl::CHexEscape(name), "' is no name of a person; use 1 to ",
-                   kNameBytesMax, " bytes of ", security::kVisibleTextRule));
+      absl::StrCat("'", absl::CEscape(name), "' is no name of a person; use 1 to ", kNameBytesMax,
+                   " bytes of ", security::kVisibleTextRule));
 }
 
 // Errors: InvalidArgument.

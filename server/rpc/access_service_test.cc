@@ -382,9 +382,9 @@ TEST_F(AccessServiceTest, NamesThatPeopleCannotTellFromOthersAreRejected) {
       "and without a space at either end";
   for (const auto& [name, shown] : {std::pair<std::string, std::string>(" ann", "' ann'"),
                                     {"ann ", "'ann '"},
-                                    {"an\u200bn", "'an\\xe2\\x80\\x8bn'"},
-                                    {"\ufeffann", "'\\xef\\xbb\\xbfann'"},
-                                    {"nna\u202e", "'nna\\xe2\\x80\\xae'"},
+                                    {"an\u200bn", "'an\\342\\200\\213n'"},
+                                    {"\ufeffann", "'\\357\\273\\277ann'"},
+                                    {"nna\u202e", "'nna\\342\\200\\256'"},
                                     {"a\nb", "'a\\nb'"}}) {
     const auto made = CreateToken("user", name, 1);
     EXPECT_EQ(made.status.error_code(), StatusCode::INVALID_ARGUMENT) << shown;
