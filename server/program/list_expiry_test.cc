@@ -43,7 +43,7 @@ std::string ListEndingAt(absl::Time ends, const security::CertificateAuthority& 
   return security::Written(out);
 }
 
-class RevocationListsTest : public testing::Test {
+class ListExpiryTest : public testing::Test {
  protected:
   // The warnings at this moment.
   std::vector<Warning> At(absl::Duration later) { return watch_.Due(lists_, kListsNow + later); }
@@ -59,7 +59,7 @@ class RevocationListsTest : public testing::Test {
   std::vector<RevocationList> lists_ = {{"a.r0", "A", kListsNow + absl::Hours(30)}};
 };
 
-TEST_F(RevocationListsTest, AListIsNamedOnceInItsLastDayAndEachHourAfterItsEnd) {
+TEST_F(ListExpiryTest, AListIsNamedOnceInItsLastDayAndEachHourAfterItsEnd) {
   const Warning soon{lists_[0], false}, expired{lists_[0], true};
   EXPECT_THAT(At(absl::Hours(5)), IsEmpty());
   EXPECT_THAT(At(absl::Hours(6)), ElementsAre(soon));
@@ -69,20 +69,20 @@ TEST_F(RevocationListsTest, AListIsNamedOnceInItsLastDayAndEachHourAfterItsEnd) 
   EXPECT_THAT(At(absl::Hours(31)), ElementsAre(expired));
 }
 
-TEST_F(RevocationListsTest, ANewListEndsTheWarnings) {
+TEST_F(ListExpiryTest, ANewListEndsTheWarnings) {
   At(absl::Hours(30));
   lists_[0].ends += absl::Hours(100);
   EXPECT_THAT(At(absl::Hours(31)), IsEmpty());
   EXPECT_THAT(At(absl::Hours(110)), ElementsAre(Warning{lists_[0], false}));
 }
 
-TEST_F(RevocationListsTest, OnlyTheLatestListOfAnAuthorityCounts) {
+TEST_F(ListExpiryTest, OnlyTheLatestListOfAnAuthorityCounts) {
   lists_.push_back({"a.r1", "A", kListsNow + absl::Hours(500)});
   lists_.push_back({"b.r0", "B", kListsNow - absl::Hours(1)});
   EXPECT_THAT(At(absl::Hours(40)), ElementsAre(Warning{lists_[2], true}));
 }
 
-TEST_F(RevocationListsTest, ListsAreReadUnderTheNamesThatOpenSslReads) {
+TEST_F(ListExpiryTest, ListsAreReadUnderTheNamesThatOpenSslReads) {
   const std::string pem = ListEndingAt(kListsNow, authority_);
   for (const char* name : {"0123abcd.r0", "list.pem", "0123abcd.0", "0123abcd.rx"})
     Write(name, pem);
@@ -96,14 +96,14 @@ TEST_F(RevocationListsTest, ListsAreReadUnderTheNamesThatOpenSslReads) {
   EXPECT_THAT(ends, testing::UnorderedElementsAre(kListsNow, kListsNow, absl::InfiniteFuture()));
 }
 
-TEST_F(RevocationListsTest, ASpecialFileHoldsNoList) {
+TEST_F(ListExpiryTest, ASpecialFileHoldsNoList) {
   std::filesystem::create_directory(dir_.path() / "0123abcd.r0");
   ASSERT_EQ(mkfifo((dir_.path() / "0123abcd.r1").c_str(), 0600), 0);
   EXPECT_THAT(Read(), IsEmpty());
   EXPECT_THAT(ReadRevocationLists("/nonexistent/lists"), IsEmpty());
 }
 
-TEST_F(RevocationListsTest, TheLogNamesTheFileAndTheDate) {
+TEST_F(ListExpiryTest, TheLogNamesTheFileAndTheDate) {
   const std::string lists = (dir_.path() / "lists").string();
   std::filesystem::create_directory(lists);
   Write("lists/0123abcd.r0", ListEndingAt(kListsNow + absl::Hours(2), authority_));
