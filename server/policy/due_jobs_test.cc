@@ -148,7 +148,9 @@ TEST_F(DueJobsTest, AJobThatIsOverGoesWhenItsTimeOnRecordIsUp) {
   EXPECT_EQ(Judge(), 1u);
   EXPECT_EQ(coordinator_.job(job), nullptr);
   EXPECT_NE(coordinator_.job(other), nullptr);
-  EXPECT_TRUE(coordinator_.state().events.After(0, job, 100).empty());
+  const auto events = coordinator_.state().events.After(0, job, 100);
+  ASSERT_EQ(events.size(), 1u);  // of all that happened to it, the end of its record
+  EXPECT_EQ(events[0]->kind, "forgotten");
   EXPECT_EQ(FindDueJobs(coordinator_, now_).next_at, absl::InfiniteFuture());
 }
 

@@ -364,6 +364,7 @@ TEST(FirstStartTest, WithACertificateFromElsewhereItPrintsNoTokens) {
   ASSERT_TRUE(issued.ok());
   std::ofstream(chain) << issued->ToPem();
   std::ofstream(key) << pair.ToPem();
+  std::filesystem::permissions(key, std::filesystem::perms(0600));
   CoordinatorProcess process({"--listen", "127.0.0.1:0", "--data-dir", scratch.path() / "data",
                               "--tls-cert", chain, "--tls-key", key});
   ASSERT_FALSE(process.address().empty());

@@ -145,6 +145,7 @@ void CheckGiven(absl::string_view input) {
   const fs::path chain = Files().other("tls.crt"), key = Files().other("tls.key");
   Write(chain, TakePart(&input, '\0'));
   Write(key, input);
+  fs::permissions(key, fs::perms(0600));
   const absl::Status opened = Files().Open({.chain_file = chain, .key_file = key});
   if (!opened.ok()) {
     DP_CHECK(absl::IsFailedPrecondition(opened) && absl::StrContains(opened.message(), "--tls-"));

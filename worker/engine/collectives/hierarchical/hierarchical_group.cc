@@ -136,9 +136,10 @@ class HostsConnect {
   absl::StatusOr<ConnectedHosts> Run() {
     absl::StatusOr<ConnectedHosts> connected = Connect();
     if (connected.ok()) return connected;
-    if (absl::IsAborted(connected.status()) && !stop_.stop_requested())
+    const bool late = Left() <= absl::ZeroDuration();
+    if (absl::IsAborted(connected.status()) && late && !stop_.stop_requested())
       return DidNotArrive("connect", missing_, options_.connect_timeout);
-    if (absl::IsAborted(connected.status()))
+    if (absl::IsAborted(connected.status()) && stop_.stop_requested())
       return AbortedBecause("connect", absl::CancelledError("its caller asked it to stop"));
     if (absl::IsDeadlineExceeded(connected.status()))
       return DidNotArrive("connect", MissingRanks(connected.status()), options_.connect_timeout);
