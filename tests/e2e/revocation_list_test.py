@@ -50,13 +50,17 @@ class Company(Cluster):
     """A cluster that trusts the company's authority, and reads its lists."""
 
     def start_coordinator(self, listen, **how):
+        if not (self.dir / "lists").exists():
+            self.set_up()
+        return super().start_coordinator(listen, **how)
+
+    def set_up(self):
         (self.dir / "lists").mkdir()
         (self.dir / "openssl.cnf").write_text(CONFIG)
         (self.dir / "index.txt").touch()
         self.make_authority("company")
         self.set_coordinator_option("client_ca", self.dir / "company.crt")
         self.set_coordinator_option("crl_dir", self.dir / "lists")
-        return super().start_coordinator(listen, **how)
 
     def openssl(self, command):
         done = subprocess.run(["openssl", *command.split()], check=True, cwd=self.dir, capture_output=True, text=True)
