@@ -39,6 +39,7 @@ class ByStore : public Backend {
     for (size_t r = 0; r < received.size(); ++r) {
       if (received[r].empty()) continue;
       const std::string piece = Await(prefix + KeyOf(static_cast<int>(r), place_.rank));
+      if (piece.size() != received[r].size()) throw std::runtime_error("a piece of another size");
       std::memcpy(received[r].data(), piece.data(), piece.size());
     }
   }

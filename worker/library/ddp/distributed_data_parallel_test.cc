@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <latch>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -349,7 +350,8 @@ TEST(DistributedDataParallelTest, CallsOutOfOrderSayWhatToDo) {
 
 // A rank that fails within a backward neither waits for its peers nor lets them wait.
 TEST(DistributedDataParallelTest, AnEndWithinABackwardAbortsTheGroup) {
-  OnRanks(2, "auto", [](const ProcessGroup& group) {
+  std::latch aborted(1);
+  OnRanks(2, "auto", [&](const ProcessGroup& group) {
     ListedModule module = Layers();
     std::optional<DistributedDataParallel> ddp(
         std::in_place, module, Options{.process_group = group, .bucket_cap_mb = kOneLayer});
@@ -359,7 +361,9 @@ TEST(DistributedDataParallelTest, AnEndWithinABackwardAbortsTheGroup) {
       ddp.reset();
       EXPECT_EQ(ErrorOf([&] { all_reduce(word, ReduceOp::kSum, group); }).kind(),
                 ErrorKind::kAborted);
+      aborted.count_down();
     }
+    aborted.wait();  // rank 1 leaves only then
   });
 }
 
