@@ -59,26 +59,6 @@ engine::DataType TypeInEngine(DataType type) {
                   absl::StrCat("element type ", static_cast<int>(type), " is unknown"));
 }
 
-distributed::DataType TypeOfEngine(engine::DataType type) {
-  switch (type) {
-    case engine::DataType::kFloat32:
-      return DataType::kFloat32;
-    case engine::DataType::kFloat64:
-      return DataType::kFloat64;
-    case engine::DataType::kFloat16:
-      return DataType::kFloat16;
-    case engine::DataType::kBfloat16:
-      return DataType::kBfloat16;
-    case engine::DataType::kInt32:
-      return DataType::kInt32;
-    case engine::DataType::kInt64:
-      return DataType::kInt64;
-    case engine::DataType::kUint8:
-      return DataType::kUint8;
-  }
-  return DataType::kUint8;
-}
-
 engine::Elements InEngine(const distributed::MutableElements& elements) {
   return {TypeInEngine(elements.type), {static_cast<uint8_t*>(elements.data), elements.bytes}};
 }

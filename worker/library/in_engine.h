@@ -13,7 +13,6 @@
 namespace dp::library {
 
 engine::DataType TypeInEngine(distributed::DataType type);
-distributed::DataType TypeOfEngine(engine::DataType type);
 engine::Elements InEngine(const distributed::MutableElements& elements);
 engine::ConstElements InEngine(const distributed::Elements& elements);
 engine::ReduceOp InEngine(distributed::ReduceOp op, distributed::DataType type,

@@ -71,7 +71,7 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
   CheckReplicas();
   TakeReplicaOf(0);
   const std::vector<size_t> ready = LastFirst(parameters_.size());
-  memory_ = member().here().Allocate(LayOutGradients(sizes_, ready, BucketsOf(options_)).bytes);
+  memory_ = member().Allocate(LayOutGradients(sizes_, ready, BucketsOf(options_)).bytes);
   LayOut(ready);
   // Where the order of readiness may change, that of the first backward says nothing.
   layout_stays_ = options_.find_unused_parameters && !options_.static_graph;
@@ -200,7 +200,7 @@ void ModuleReducer::CopyIn(size_t parameter) {
 MutableElements ModuleReducer::ElementsOf(const engine::Bucket& bucket) const {
   const size_t element = engine::SizeOf(bucket.type);
   return {memory_.data() + static_cast<size_t>(bucket.offset) * element,
-          static_cast<size_t>(bucket.size), TypeOfEngine(bucket.type)};
+          static_cast<size_t>(bucket.size), TypeOutside(bucket.type)};
 }
 
 void ModuleReducer::Launch(int bucket) {

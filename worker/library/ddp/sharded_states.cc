@@ -27,7 +27,7 @@ ShardedStates::ShardedStates(ModuleReducer& reducer, size_t states)
     shares_.push_back({bucket, shard, PiecesOf(layout, bucket, shard),
                        std::vector<std::vector<float>>(states, std::vector<float>(shard.size()))});
   }
-  const absl::Span<uint8_t> memory = reducer_.member().here().Allocate(layout.bytes);
+  const absl::Span<uint8_t> memory = reducer_.member().Allocate(layout.bytes);
   values_ = {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)};
 }
 

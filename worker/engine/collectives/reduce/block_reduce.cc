@@ -19,8 +19,6 @@ struct alignas(64) StretchRoom {
   uint8_t bytes[kStretch * kWidestElement];
 };
 
-bool IsHalf(DataType type) { return type == DataType::kFloat16 || type == DataType::kBfloat16; }
-
 // Combines a stretch of some inputs by the tree. An input is a block of one rank or more.
 class BlockTree {
  public:

@@ -46,4 +46,6 @@ bool IsFloat(DataType type) {
          type == DataType::kBfloat16;
 }
 
+bool IsHalf(DataType type) { return type == DataType::kFloat16 || type == DataType::kBfloat16; }
+
 }  // namespace dp::engine

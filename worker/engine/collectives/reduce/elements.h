@@ -33,6 +33,8 @@ size_t SizeOf(DataType type);
 // As torch names it: "float32".
 absl::string_view NameOf(DataType type);
 bool IsFloat(DataType type);
+// Whether it is a float of 16 bits.
+bool IsHalf(DataType type);
 
 template <typename T>
 constexpr DataType DataTypeOf() {

@@ -22,7 +22,7 @@ class OrderedReduce {
                 const ReduceLoops& loops)
       : inputs_(inputs),
         type_(type),
-        is_half_(type == DataType::kFloat16 || type == DataType::kBfloat16),
+        is_half_(IsHalf(type)),
         reduction_(reduction),
         loops_(loops),
         combine_(loops.combine(is_half_ ? DataType::kFloat32 : type, reduction.op)) {}

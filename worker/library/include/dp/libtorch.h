@@ -21,7 +21,7 @@
 
 #if defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
 #error \
-    "this LibTorch has the old ABI of C++ strings; dp needs one with the new ABI, as PyTorch 2.7 has"
+    "this LibTorch has the old ABI of C++ strings; dp needs one with the new ABI, as PyTorch 2.15 has"
 #endif
 
 namespace dp::distributed::libtorch {
