@@ -12,13 +12,6 @@ class SystemClock final : public Clock {
   absl::Time Now() const override { return absl::Now(); }
 };
 
-// Advances while the machine is suspended, as other machines' clocks do.
-absl::Duration SinceBoot() {
-  timespec time = {};
-  clock_gettime(CLOCK_BOOTTIME, &time);
-  return absl::DurationFromTimespec(time);
-}
-
 class SteadyClock final : public Clock {
  public:
   absl::Time Now() const override { return booted_at_ + SinceBoot(); }
@@ -28,6 +21,13 @@ class SteadyClock final : public Clock {
 };
 
 }  // namespace
+
+// Advances while the machine is suspended, as other machines' clocks do.
+absl::Duration Clock::SinceBoot() {
+  timespec time = {};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return absl::DurationFromTimespec(time);
+}
 
 const Clock& Clock::Steady() {
   static const SteadyClock clock;

@@ -15,6 +15,10 @@ class Clock {
   // The system's time at first use, then advanced by elapsed time only: setting the machine's clock
   // has no effect. For waits. Never destroyed; any thread.
   static const Clock& Steady();
+
+  // Since the host started, the time it was suspended included. The same for all processes of a
+  // host, except in time namespaces. Any thread.
+  static absl::Duration SinceBoot();
 };
 
 }  // namespace dp

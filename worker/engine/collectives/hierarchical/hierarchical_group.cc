@@ -57,7 +57,7 @@ class HierarchicalGroup : public Group {
     const absl::Time deadline = Clock::Steady().Now() + timeout;
     const std::string name = absl::StrCat(NameOf(call), " ", number);
     const auto run = [this, name, number, timeout, deadline, call = std::move(call)] {
-      const HostSteps steps(self_, NameOf(call), number, deadline);
+      HostSteps steps(self_, NameOf(call), number, deadline);
       return Outcome(Run(steps, call), name, timeout);
     };
     return queue_.Push(name, run, timeout);
@@ -78,15 +78,15 @@ class HierarchicalGroup : public Group {
   void OpenStaging(const std::vector<uint8_t*>& heaps) {
     self_.staging.resize(static_cast<size_t>(plan_.ranks()));
     Group& memory = local_ == nullptr ? *static_cast<Group*>(this) : *local_;
-    const absl::Span<uint8_t> own = memory.Allocate(StagingArea::kBytes);
-    const std::vector<int>& beside = plan_.ranks_of(plan_.host_of(rank_));
+    const absl::Span<uint8_t> own = memory.Allocate(StagingArea::BytesFor(plan_.ranks()));
+    const std::vector<int>& beside = self_.beside();
     for (size_t i = 0; i < heaps.size(); ++i)
       self_.staging[static_cast<size_t>(beside[i])] = StagingArea(heaps[i]);
     self_.staging[static_cast<size_t>(rank_)] = StagingArea(own.data());
   }
 
-  absl::Status Run(const HostSteps& steps, const Collective& call) {
-    if (IsForOneLevel(call.shape, size())) return steps.Start(*between_, call)->Wait();
+  absl::Status Run(HostSteps& steps, const Collective& call) {
+    if (IsForOneLevel(call.shape, size())) return steps.StartBetween(call)->Wait();
     return RunOverHosts(self_, steps, call);
   }
 
@@ -96,10 +96,12 @@ class HierarchicalGroup : public Group {
                        absl::Duration timeout) {
     if (status.ok()) return status;
     if (queue_.stop_reason().kind == StopReason::Kind::kAbort) return queue_.StopError(name, {});
-    if (absl::IsDeadlineExceeded(status)) return DidNotArrive(name, MissingRanks(status), timeout);
-    // Wakes the ranks of this host that wait for this one. They find out why themselves.
-    if (absl::IsUnavailable(status) && local_ != nullptr) (void)local_->Leave();
-    return status;
+    const bool late = absl::IsDeadlineExceeded(status);
+    const std::vector<int> missing = MissingRanks(status);
+    if (late && local_ != nullptr) self_.own_staging().GiveUp(missing);
+    // Wakes the ranks of this host that wait for this one. They find out why.
+    if ((late || absl::IsUnavailable(status)) && local_ != nullptr) (void)local_->Leave();
+    return late ? DidNotArrive(name, missing, timeout) : status;
   }
 
   // Deadlines need no wake: the step in progress has the same one.

@@ -20,7 +20,7 @@ constexpr size_t kOneLevelBytes = size_t{256} << 10;
 // of the root's host are the owners.
 class HostMove {
  public:
-  HostMove(HostRank& self, const HostSteps& steps, const Collective& call)
+  HostMove(HostRank& self, HostSteps& steps, const Collective& call)
       : self_(self),
         steps_(steps),
         call_(call),
@@ -79,7 +79,7 @@ class HostMove {
   }
 
   HostRank& self_;
-  const HostSteps& steps_;
+  HostSteps& steps_;
   const Collective& call_;
   const bool gathers_;
   const OwnedPieces pieces_;
@@ -89,7 +89,7 @@ class HostMove {
 // The pieces for the ranks of this host, which also has this rank's own.
 Collective ExchangeOnHost(const HostRank& self, const Collective& call) {
   Collective local{.shape = call.shape};
-  for (const int r : self.plan->ranks_of(self.host())) {
+  for (const int r : self.beside()) {
     local.sent.push_back(call.sent[r]);
     local.received.push_back(call.received[r]);
   }
@@ -98,7 +98,7 @@ Collective ExchangeOnHost(const HostRank& self, const Collective& call) {
 
 Collective ExchangeBetweenHosts(const HostRank& self, const Collective& call) {
   Collective between = call;
-  for (const int r : self.plan->ranks_of(self.host())) {
+  for (const int r : self.beside()) {
     if (self.local == nullptr) break;
     between.sent[r] = {};
     between.received[r] = {};
@@ -107,11 +107,11 @@ Collective ExchangeBetweenHosts(const HostRank& self, const Collective& call) {
 }
 
 // Both levels at once. The memory is the caller's, so both have ended when this returns.
-absl::Status ExchangeOverHosts(HostRank& self, const HostSteps& steps, const Collective& call) {
+absl::Status ExchangeOverHosts(HostRank& self, HostSteps& steps, const Collective& call) {
   DP_RETURN_IF_ERROR(steps.MeetEverybody(call.shape));
-  auto between = steps.Start(*self.between, ExchangeBetweenHosts(self, call));
+  auto between = steps.StartBetween(ExchangeBetweenHosts(self, call));
   if (self.local == nullptr) return between->Wait();
-  auto local = steps.Start(*self.local, ExchangeOnHost(self, call));
+  auto local = steps.StartOnHost(ExchangeOnHost(self, call));
   absl::Status on_host = local->Wait();
   if (on_host.ok()) return between->Wait();
   on_host = steps.Explained(on_host);
@@ -140,7 +140,7 @@ bool IsForOneLevel(const CallShape& shape, int ranks) {
   return true;
 }
 
-absl::Status RunOverHosts(HostRank& self, const HostSteps& steps, const Collective& call) {
+absl::Status RunOverHosts(HostRank& self, HostSteps& steps, const Collective& call) {
   if (Reduces(call.shape.kind)) return ReduceOverHosts(self, steps, call);
   if (call.shape.kind == CallShape::Kind::kExchange) return ExchangeOverHosts(self, steps, call);
   return HostMove(self, steps, call).Run();

@@ -12,6 +12,6 @@ bool IsForOneLevel(const CallShape& shape, int ranks);
 
 // Runs a collective over both levels. After an error, nothing else may be
 // run. Nobody else than this rank writes to the caller's memory. Errors: those of the groups.
-absl::Status RunOverHosts(HostRank& self, const HostSteps& steps, const Collective& call);
+absl::Status RunOverHosts(HostRank& self, HostSteps& steps, const Collective& call);
 
 }  // namespace dp::engine

@@ -55,7 +55,7 @@ std::vector<OwnedPart> PartsOf(const CallShape& shape, const HostPlan& plan) {
 // owner. The owner combines the blocks of all hosts.
 class HostReduce {
  public:
-  HostReduce(HostRank& self, const HostSteps& steps, const Collective& call)
+  HostReduce(HostRank& self, HostSteps& steps, const Collective& call)
       : self_(self),
         steps_(steps),
         call_(call),
@@ -214,7 +214,7 @@ class HostReduce {
   }
 
   HostRank& self_;
-  const HostSteps& steps_;
+  HostSteps& steps_;
   const Collective& call_;
   const std::vector<RankBlock> blocks_;
   std::vector<size_t> blocks_on_;  // their number, by host
@@ -227,7 +227,7 @@ class HostReduce {
 
 }  // namespace
 
-absl::Status ReduceOverHosts(HostRank& self, const HostSteps& steps, const Collective& call) {
+absl::Status ReduceOverHosts(HostRank& self, HostSteps& steps, const Collective& call) {
   return HostReduce(self, steps, call).Run();
 }
 

@@ -7,6 +7,6 @@
 namespace dp::engine {
 
 // Runs a collective that reduces, whose input is not empty.
-absl::Status ReduceOverHosts(HostRank& self, const HostSteps& steps, const Collective& call);
+absl::Status ReduceOverHosts(HostRank& self, HostSteps& steps, const Collective& call);
 
 }  // namespace dp::engine

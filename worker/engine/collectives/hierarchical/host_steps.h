@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,28 +10,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "base/clock.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/collectives/hierarchical/host_plan.h"
+#include "worker/engine/collectives/hierarchical/staging_area.h"
 
 namespace dp::engine {
-
-// Memory of a rank that the ranks of its host read. It has places for data, which this rank stages
-// for its peers, and for results, which it has made or received for them.
-class StagingArea {
- public:
-  static constexpr size_t kAreaBytes = size_t{4} << 20;
-  static constexpr size_t kBytes = 4 * kAreaBytes;
-
-  explicit StagingArea(uint8_t* memory = nullptr) : memory_(memory) {}
-
-  // The place of the chunk; two chunks in sequence have different places.
-  uint8_t* data(size_t chunk) const { return memory_ + chunk % 2 * kAreaBytes; }
-  uint8_t* results(size_t chunk) const { return memory_ + (2 + chunk % 2) * kAreaBytes; }
-
- private:
-  uint8_t* memory_;
-};
 
 // A rank of a group on several hosts, as its operations see it.
 struct HostRank {
@@ -43,6 +27,9 @@ struct HostRank {
   std::vector<uint8_t> scratch;
 
   int host() const { return plan->host_of(rank); }
+  // The ranks of this host, with this one.
+  const std::vector<int>& beside() const { return plan->ranks_of(host()); }
+  const StagingArea& own_staging() const { return staging[static_cast<size_t>(rank)]; }
 };
 
 // Starts the steps of one operation: smaller operations of the groups below it, which have its
@@ -53,61 +40,31 @@ class HostSteps {
       : self_(self), name_(name), number_(number), deadline_(deadline) {}
 
   // The first step of each operation. Ends when every rank has begun a call of this shape, and all
-  // ranks of this host have come here. Names the ranks that have not.
-  absl::Status MeetEverybody(const CallShape& shape) const {
-    Collective meeting = Named({.shape = shape});
-    meeting.only_meets = true;
-    const auto met = self_.between->Start(std::move(meeting));
-    // At the same time: a rank that is missing here is missing there too.
-    const auto met_on_host =
-        self_.local == nullptr ? nullptr : self_.local->Start(Named(Barrier()));
-    absl::Status status = met->Wait();
-    if (!status.ok() || met_on_host == nullptr) return status;
-    return Explained(met_on_host->Wait());
-  }
+  // ranks of this host have come here. Names the ranks that have not. From here on, the ranks of
+  // this host have the same deadline, the earliest of all.
+  absl::Status MeetEverybody(const CallShape& shape);
   // Ends when every rank of this host has come here.
-  absl::Status MeetOnHost() const {
-    if (self_.local == nullptr) return absl::OkStatus();
-    return Explained(self_.local->Start(Named(Barrier()))->Wait());
-  }
-  // An error of the ranks of this host. A peer may have left because a rank of another host died,
-  // which the connections between all ranks show.
-  absl::Status Explained(const absl::Status& on_host) const {
-    if (!absl::IsUnavailable(on_host)) return on_host;
-    Collective question = Named(Barrier());
-    question.timeout = kExplainedWithin;
-    absl::Status answer = self_.between->Start(std::move(question))->Wait();
-    return absl::IsUnavailable(answer) ? answer : on_host;
-  }
+  absl::Status MeetOnHost() const;
   // Pieces between hosts.
   std::unique_ptr<Work> Between(std::vector<absl::Span<const uint8_t>> sent,
-                                std::vector<absl::Span<uint8_t>> received) const {
-    return self_.between->Start(Named({.shape = {.kind = CallShape::Kind::kExchange},
-                                       .sent = std::move(sent),
-                                       .received = std::move(received)}));
-  }
+                                std::vector<absl::Span<uint8_t>> received) const;
   // The call as it is, over one of the groups.
-  std::unique_ptr<Work> Start(Group& group, const Collective& call) const {
-    return group.Start(Named(call));
-  }
+  std::unique_ptr<Work> StartBetween(const Collective& call) const;
+  std::unique_ptr<Work> StartOnHost(const Collective& call) const;
+  // An error of the ranks of this host, or the reason why a peer has left. If a rank of another
+  // host died, the connections between all ranks show it. If one did not come, the peer noted it.
+  absl::Status Explained(const absl::Status& on_host) const;
 
  private:
-  // An end of a connection shows at once.
-  static constexpr absl::Duration kExplainedWithin = absl::Milliseconds(500);
-
-  static Collective Barrier() { return {.shape = {.kind = CallShape::Kind::kBarrier}}; }
-
-  Collective Named(Collective call) const {
-    call.step_of = name_;
-    call.number = number_;
-    call.timeout = deadline_ - Clock::Steady().Now();
-    return call;
-  }
+  absl::Duration Left() const;
+  Collective Named(Collective call, absl::Duration timeout) const;
+  // The ranks for which peers on this host waited in vain, or nothing if none has given up.
+  std::optional<std::vector<int>> GivenUpByPeers() const;
 
   HostRank& self_;
   const absl::string_view name_;
   const uint64_t number_;
-  const absl::Time deadline_;
+  absl::Time deadline_;
 };
 
 }  // namespace dp::engine

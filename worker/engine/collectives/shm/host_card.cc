@@ -17,6 +17,14 @@ namespace {
 
 constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
 constexpr char kNetwork[] = "/proc/self/ns/net";
+constexpr char kTime[] = "/proc/self/ns/time";  // none before Linux 5.6
+
+// Empty if there is none.
+std::string NamespaceAt(const char* path) {
+  struct stat file;
+  if (stat(path, &file) != 0) return "";
+  return absl::StrCat(file.st_dev, ":", file.st_ino);
+}
 
 // In the order of the text, one a line. Later releases may add lines behind these.
 template <typename Card>
@@ -90,11 +98,10 @@ HostCard ThisHost() {
   card.user = absl::StrCat(geteuid());
   card.layout = kSegmentLayout;
   std::ifstream(kBootId) >> card.kernel;
-  struct stat network;
-  if (stat(kNetwork, &network) == 0)
-    card.network = absl::StrCat(network.st_dev, ":", network.st_ino);
+  card.network = NamespaceAt(kNetwork);
   if (card.kernel.empty() || card.network.empty())
     card.why_not = absl::StrCat("cannot read ", card.kernel.empty() ? kBootId : kNetwork);
+  absl::StrAppend(&card.kernel, " ", NamespaceAt(kTime));
   return card;
 }
 

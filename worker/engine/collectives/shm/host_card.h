@@ -13,7 +13,7 @@ namespace dp::engine {
 // whether they can share memory. Rank 0's card also says where to fetch the memory.
 struct HostCard {
   std::string layout;     // of the shared memory: differs between releases that do not fit
-  std::string kernel;     // the boot id: one for each start of a host
+  std::string kernel;     // the boot id, one for each start of a host, and the time namespace
   std::string network;    // the network namespace: abstract sockets reach no other
   std::string user;       // memory is shared with one's own user only
   std::string host_name;  // for people
