@@ -165,6 +165,8 @@ std::string Certificate::subject() const {
   return CommonNameOf(get());
 }
 
+bool Certificate::IsAuthority() const { return X509_check_ca(get()) != 0; }
+
 bool Certificate::IsSignedBy(const Certificate& authority) const {
   const bool is = X509_verify(get(), X509_get0_pubkey(authority.get())) == 1;
   ERR_clear_error();

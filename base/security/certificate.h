@@ -63,6 +63,8 @@ class Certificate {
   // address, else the first DNS name, else the common name. It comes as a whole, may be empty, and
   // may hold any character.
   std::string subject() const;
+  // Whether OpenSSL trusts what its key has signed, if it trusts the certificate.
+  bool IsAuthority() const;
   // Whether the key of `authority` has signed it.
   bool IsSignedBy(const Certificate& authority) const;
   // Whether the key pair is the certificate's.

@@ -116,18 +116,30 @@ absl::Status KeepFromOthers(const std::filesystem::path& dir, bool accept_other_
   return absl::OkStatus();
 }
 
+std::string HolderOf(const security::Certificate& certificate) {
+  const auto identity = certificate.identity();
+  return identity.ok() ? security::ToString(*identity)
+                       : absl::StrCat("'", absl::CHexEscape(certificate.subject()), "'");
+}
+
 // The certificates of the text, and nothing else. gRPC stops in silence at the first part that it
 // cannot read, and would reject callers of the authorities behind it.
-// Errors: FailedPrecondition the file holds no certificates, or a damaged part.
+// Errors: FailedPrecondition the file holds no certificates, a damaged part, or the certificate of
+// somebody who is no authority, which makes nobody's certificate valid.
 absl::StatusOr<std::string> AuthoritiesIn(const std::string& path, const std::string& pem) {
-  const auto authorities = security::Certificate::AllFromPem(pem);
-  if (!authorities.ok()) {
+  const auto wrong = [&path](absl::string_view why) {
     return absl::FailedPreconditionError(
-        absl::StrCat("--client-ca ", path, ": ", authorities.status().message(),
+        absl::StrCat("--client-ca ", path, ": ", why,
                      "; the file must hold the certificates of authorities, in PEM"));
-  }
+  };
+  const auto authorities = security::Certificate::AllFromPem(pem);
+  if (!authorities.ok()) return wrong(authorities.status().message());
   std::string all;
-  for (const security::Certificate& each : *authorities) absl::StrAppend(&all, each.ToPem());
+  for (const security::Certificate& each : *authorities) {
+    if (!each.IsAuthority())
+      return wrong(absl::StrCat("the certificate of ", HolderOf(each), " is no authority's"));
+    absl::StrAppend(&all, each.ToPem());
+  }
   return all;
 }
 

@@ -322,6 +322,18 @@ TEST_F(IdentityDirTest, AFileOfAuthoritiesThatIsDamagedOrGoneChangesNothing) {
   EXPECT_EQ(Read("server/ca.crt"), before);
 }
 
+TEST_F(IdentityDirTest, TheCertificateOfSomebodyWhoIsNoAuthorityIsNamed) {
+  (void)Open();
+  options_.clients_file = clients_file_;
+  Write(clients_file_, OtherAuthority() + Read("admin/tls.crt"));
+  const absl::Status refused = IdentityDir::Open(path_, options_, kNow).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.message(),
+            "--client-ca " + clients_file_ +
+                ": the certificate of admin admin is no authority's; the file must hold the "
+                "certificates of authorities, in PEM");
+}
+
 // gRPC would stop reading at a text such as this one.
 TEST_F(IdentityDirTest, OnlyCertificatesAreTakenOverFromAFileOfAuthorities) {
   const std::string one = OtherAuthority();

@@ -216,6 +216,11 @@ absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
     if (identity.ok() && identity->role == Role::kWorker) return given;
     authorities = credential.authorities;
   }
+  // A token may count once.
+  const bool has_state = std::filesystem::exists(state_dir, error);
+  if (!flags.credentials.accept_other_users) {
+    DP_RETURN_IF_ERROR(security::PrepareCredentialDir(own));
+  }
   IdentityFlags joining = flags;
   if (left.ok() && flags.applicant.worker.empty()) {
     joining.applicant.worker = FormerName(*left, coordinator, flags, authorities);
@@ -229,7 +234,11 @@ absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
          {"reason", std::string(enrolled.status().message())}});
     enrolled = Enrol(coordinator, flags, given, pause, alive);
   }
-  DP_RETURN_IF_ERROR(enrolled.status());
+  if (!enrolled.ok()) {  // leaves nothing behind: these remove empty directories only
+    std::filesystem::remove(own, error);
+    if (!has_state) std::filesystem::remove(state_dir, error);
+    return enrolled.status();
+  }
   DP_RETURN_IF_ERROR(security::WriteCredential(own, *enrolled));
   const auto name = WorkerNameIn(own);
   Log(Severity::kInfo, "joined",

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -101,6 +102,13 @@ TEST_F(OwnCredentialTest, AnAdministratorsCredentialThatTheDaemonsUserCanReadIsF
   ASSERT_TRUE(security::LinkLocalCredential(address, admin).ok());
   EXPECT_EQ(ReadableAdmin(address, given_), admin);
   security::UnlinkLocalCredential(address, admin);
+}
+
+TEST_F(OwnCredentialTest, ATokenIsNotUsedWhereItsCredentialCannotBeKept) {
+  std::filesystem::create_directory(state_);
+  std::ofstream(own_) << "a file in place of the directory";
+  EXPECT_EQ(Open(Joining("w")).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(coordinator_.heard(), IsEmpty());
 }
 
 TEST_F(OwnCredentialTest, ADaemonThatIsRenamedJoinsAgain) {

@@ -132,6 +132,12 @@ TEST_F(QueueVerbsTest, WorkersShowLabelsAndWhyTheyAreDrained) {
   EXPECT_THAT(json, HasSubstr("\"drained\": true,\n      \"reason\": \"disks\"\n"));
 }
 
+TEST_F(QueueVerbsTest, ALabelWithoutAValueIsShownAsItsKey) {
+  AddWorker(R"(id: 3 name: "w-c" state: WORKER_STATE_READY slots: 2 process_tracking: "cgroup2"
+               labels { key: "nvlink" } labels { key: "rack" value: "r1" })");
+  EXPECT_THAT(Dpctl("workers").out, HasSubstr("  nvlink,rack=r1  "));
+}
+
 TEST_F(QueueVerbsTest, WorkersShowTheSlotsThatNobodyIsGivenAndWhy) {
   AddWorker(R"(id: 3 name: "w-c" state: WORKER_STATE_READY slots: 2 process_tracking: "cgroup2"
                unhealthy_slots { slot: 1 reason: "GPU 1 is lost" })");

@@ -121,7 +121,10 @@ std::string HealthText(const v1::Worker& worker, const v1::Gpu& gpu) {
 }
 
 std::string LabelsText(const v1::Worker& worker) {
-  return absl::StrJoin(Sorted(worker), ",", absl::PairFormatter("="));
+  // As constraints are written: the key alone if there is no value.
+  return absl::StrJoin(Sorted(worker), ",", [](std::string* text, const auto& label) {
+    absl::StrAppend(text, label.first, label.second.empty() ? "" : "=", label.second);
+  });
 }
 
 }  // namespace dp::ctl
