@@ -43,6 +43,19 @@ if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY)
   target_link_libraries(dp_gloo INTERFACE ${GLOO_LIBRARY})
 endif()
 
+# A tarball serves hosts with another MPI, or none.
+if(NOT DP_STATIC)
+  set(MPI_CXX_SKIP_MPICXX ON)
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(MPI_CXX_FOUND)
+    add_library(dp_mpi INTERFACE)
+    target_include_directories(dp_mpi SYSTEM INTERFACE ${MPI_CXX_INCLUDE_DIRS})
+    list(FILTER MPI_CXX_LIBRARIES EXCLUDE REGEX mpi_cxx)  # the bindings for C++, which nobody uses
+    target_link_libraries(dp_mpi INTERFACE ${MPI_CXX_LIBRARIES})
+    target_compile_definitions(dp_mpi INTERFACE OMPI_SKIP_MPICXX)
+  endif()
+endif()
+
 if(DP_WITH_GRPC)
   set(CMAKE_FIND_PACKAGE_PREFER_CONFIG OFF)
   # Since 22, Protocol Buffers need abseil, which only their own configuration names. Debian's 3.21 has none.

@@ -18,7 +18,7 @@ def rooms(folder, names):
 
 SERVER_CORE = ["server/policy", "server/core", "server/core/access", "base/security", "store", "base"]
 SERVER_CALLS = ["server/convert", "server/callers", "server/driver", "proto", *SERVER_CORE]
-COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local exchange gloo nccl shm hierarchical"), "store", "base"]
+COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local exchange gloo mpi nccl shm hierarchical"), "store", "base"]
 ENGINE = [*COLLECTIVES, *rooms("worker/engine", "ddp nn data device")]
 CUDA = "worker/engine/device/cuda"
 AGENT_ROOMS = rooms("worker/agent", "accounts sandbox processes gpus spool launch stores")
@@ -56,11 +56,12 @@ MAY_INCLUDE = {
     "worker/engine/collectives/local": ["worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/exchange": ["worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/gloo": ["worker/engine/collectives", "store", "base"],
+    "worker/engine/collectives/mpi": [*rooms("worker/engine/collectives", "exchange"), "worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/hierarchical": [*rooms("worker/engine/collectives", "gloo shm"), "worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/nccl": ["store/wire", *COLLECTIVES],
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
     # libdp_distributed links no more of data than the sampler.
-    "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
+    "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo mpi shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
     "worker/engine/nn": ["base"],
     "worker/engine/data": ["worker/engine/device", "worker/engine/nn", "base"],
     "worker/engine/ddp": ["worker/engine/collectives", "worker/engine/nn", "base"],
@@ -131,6 +132,7 @@ PURE = re.compile(
 # Only files named after a backend may include its headers.
 BACKENDS = {
     "gloo": re.compile(r'#include ["<]gloo/'),
+    "mpi": re.compile(r'#include ["<]mpi\.h'),
     "nccl": re.compile(r'#include ["<]nccl\.h'),
     "cuda": re.compile(r'#include ["<](cuda|cublas|cudnn|nvml)'),
     "mpi": re.compile(r'#include ["<]mpi\.h'),

@@ -4,24 +4,22 @@ import contextlib
 import os
 import pathlib
 import re
-import shutil
 import socket
 import subprocess
 import tempfile
 import unittest
 
 from kit import hosts as test_hosts
-from kit import pytorch
-from kit.cluster import BIN, Cluster
+from kit import package, pytorch
+from kit.cluster import Cluster
+from kit.package import WARNINGS, run
 from kit.rank_lines import lines_of
 from kit.waiting import TIMEOUT_S
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-BUILD = BIN.parent
 EXAMPLE = TOP / "examples/library/train"
 NETWORK = TOP / "examples/library/network"
 SPAWNED = TOP / "examples/library/spawned"
-WARNINGS = "-Wall -Wextra -Wpedantic -Wshadow -Werror"
 TRAINED = "rank {} of {}: y = 2.000 x + 1.000"
 # Names of dp's engine, and of libraries, would meet others in the program.
 PUBLIC = re.compile(r"^((typeinfo( name)?|vtable) for )?dp::distributed::|^DP_0$")
@@ -95,20 +93,6 @@ int main() {
 """
 
 
-def run(*command, cwd=None, env=None):
-    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=TIMEOUT_S, cwd=cwd,
-                          env={**os.environ, **(env or {})})
-
-
-def install(root):
-    """Installs the library alone, and moves it: a package must work wherever it is unpacked."""
-    first = root.with_name("installed-first")
-    done = run("cmake", "--install", BUILD, "--prefix", first, "--component", "library", "--strip")
-    if done.returncode != 0:
-        raise AssertionError(done.stdout + done.stderr)
-    shutil.move(first, root)
-
-
 # Sums so much that both levels take part, and prints the backend with the sum.
 SUM_OF_RANKS = """#include <dp/distributed.h>
 #include <cstdio>
@@ -130,21 +114,13 @@ class LibraryTest(unittest.TestCase):
     def setUpClass(cls):
         cls.dir = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="dp-library-")))
         cls.root = cls.dir / "root"
-        install(cls.root)
+        package.install(cls.root)
         cls.train = cls.built(EXAMPLE, "train") / "train"
         cls.spawned = cls.built(SPAWNED, "spawned") / "spawned"
 
     @classmethod
-    def configured(cls, source, name):
-        return run("cmake", "-S", source, "-B", cls.dir / name, f"-DCMAKE_PREFIX_PATH={cls.root}",
-                   "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_CXX_FLAGS={WARNINGS}")
-
-    @classmethod
     def built(cls, source, name):
-        for done in (cls.configured(source, name), run("cmake", "--build", cls.dir / name)):
-            if done.returncode != 0:
-                raise AssertionError(done.stdout + done.stderr)
-        return cls.dir / name
+        return package.build(source, cls.dir / name, cls.root)
 
     def project(self, name, *lines):
         """Configures a project with these lines; returns what CMake says."""
@@ -152,7 +128,7 @@ class LibraryTest(unittest.TestCase):
         source.mkdir()
         text = ["cmake_minimum_required(VERSION 3.25)", f"project({name} LANGUAGES CXX)", *lines]
         (source / "CMakeLists.txt").write_text("\n".join(text) + "\n")
-        done = self.configured(source, name)
+        done = package.configure(source, self.dir / name, self.root)
         return done.returncode, " ".join((done.stdout + done.stderr).split())
 
     def ranks(self, commands, env=lambda rank: {}):
@@ -180,13 +156,7 @@ class LibraryTest(unittest.TestCase):
         self.assertEqual(said, [TRAINED.format(rank, 2) for rank in range(2)])
 
     def test_gloo_is_loaded_from_beside_the_library(self):
-        source = self.dir / "gloo-source"
-        source.mkdir()
-        (source / "gloo.cc").write_text(GLOO_PROGRAM)
-        (source / "CMakeLists.txt").write_text(
-            "cmake_minimum_required(VERSION 3.25)\nproject(gloo LANGUAGES CXX)\nfind_package(dp REQUIRED)\n"
-            "add_executable(gloo gloo.cc)\ntarget_link_libraries(gloo PRIVATE dp::distributed)\n")
-        program = self.built(source, "gloo") / "gloo"
+        program = package.build_program("gloo", GLOO_PROGRAM, self.dir, self.root)
         self.assertEqual(run(program).stdout, "3\n")
         module = next((self.root / "lib").glob("libdp_distributed_gloo-*.so"))
         moved = module.rename(module.with_suffix(".moved"))
@@ -233,11 +203,7 @@ class LibraryTest(unittest.TestCase):
 
     @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
     def test_ranks_on_several_hosts_share_memory_within_each(self):
-        source = self.dir / "sum-source"
-        source.mkdir()
-        (source / "sum.cc").write_text(SUM_OF_RANKS)
-        (source / "CMakeLists.txt").write_text((EXAMPLE / "CMakeLists.txt").read_text().replace("train", "sum"))
-        program = self.built(source, "sum") / "sum"
+        program = package.build_program("sum", SUM_OF_RANKS, self.dir, self.root)
         with test_hosts.Hosts(2) as hosts:
             for placed, backend in (((0, 0, 1, 1), "hierarchical"), ((0, 1, 0), "hierarchical"), ((0, 1), "gloo")):
                 url = f"file://{self.dir}/meeting-{len(placed)}"
@@ -253,11 +219,8 @@ class LibraryTest(unittest.TestCase):
             self.assertEqual(sorted(done.stdout.splitlines()), [TRAINED.format(rank, size) for rank in range(size)])
 
     def test_a_program_catches_the_failures_of_ranks_and_of_devices(self):
-        source = self.dir / "failing-source"
-        source.mkdir()
-        (source / "failing.cc").write_text(FAILING)
-        (source / "CMakeLists.txt").write_text((SPAWNED / "CMakeLists.txt").read_text().replace("spawned", "failing"))
-        said = run(self.built(source, "failing") / "failing").stdout.splitlines()
+        program = package.build_program("failing", FAILING, self.dir, self.root)
+        said = run(program).stdout.splitlines()
         self.assertEqual(len(said), 3, said)
         self.assertRegex(said[0], r"^rank 1: spawn: rank 1 \(process \d+\) threw an exception: no such dataset$")
         self.assertEqual(said[1:], ["replica 0 on device cpu:0: forward: no such row", "out of range: no such row"])

@@ -8,6 +8,7 @@
 #include "worker/engine/collectives/gloo/gloo_group.h"
 #include "worker/engine/collectives/hierarchical/hierarchical_group.h"
 #include "worker/engine/collectives/local/local_group.h"
+#include "worker/engine/collectives/mpi/mpi_group.h"
 #include "worker/engine/collectives/shm/shm_group.h"
 #include "worker/library/user_backend.h"
 
@@ -63,6 +64,7 @@ bool IsOwnBackend(absl::string_view name) {
 absl::StatusOr<std::string> BackendNamed(absl::string_view name) {
   std::string lower = absl::AsciiStrToLower(name);
   if (lower == "auto" || lower == "shm" || IsRegistered(lower)) return lower;
+  if (lower == "mpi" && DP_HAS_MPI) return lower;
   const bool needs_gloo = lower == "gloo" || lower == "hierarchical";
   if (needs_gloo && DP_HAS_GLOO) return lower;
   if (needs_gloo || lower == "nccl" || lower == "mpi") {
@@ -91,6 +93,12 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend,
   if (place.size == 1) {
     return OpenedGroup{std::move(engine::MakeLocalGroups(1, options)[0]),
                        backend == "auto" ? "shm" : backend};
+  }
+  if (backend == "mpi") {
+    DP_ASSIGN_OR_RETURN(auto group,
+                        engine::ConnectMpi(*store->store, place.rank, place.size,
+                                           {.group = options, .connect_timeout = place.timeout}));
+    return OpenedGroup{std::move(group), backend};
   }
   if (backend == "gloo") return OpenGloo(*store, place, variables);
   if (backend == "auto") return OpenHierarchical(*store, place, variables);

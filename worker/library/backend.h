@@ -25,7 +25,7 @@ struct GroupPlace {
 
 struct OpenedGroup {
   std::unique_ptr<engine::Group> group;
-  std::string backend;  // "shm", "hierarchical", "gloo" or a registered one
+  std::string backend;  // "shm", "hierarchical", "gloo", "mpi" or a registered one
 };
 
 // Whether a name in lower case is a backend of dp, in this build or another.
@@ -36,7 +36,8 @@ bool IsOwnBackend(absl::string_view name);
 // hierarchical backend in between. All ranks come to the same verdict.
 // GLOO_SOCKET_IFNAME and DP_ADDRESS override the address.
 // Throws what the factory of a registered backend throws.
-// Errors: those of ConnectShm and ConnectGloo; FailedPrecondition says which backend to take.
+// Errors: those of ConnectShm, ConnectGloo and ConnectMpi; FailedPrecondition says which backend to
+// take.
 absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend,
                                       const std::shared_ptr<OpenStore>& store,
                                       const GroupPlace& place, const Variables& variables);

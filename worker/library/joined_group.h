@@ -35,7 +35,7 @@ class JoinedGroup {
   JoinedGroup(std::shared_ptr<OpenStore> store, Options options);
 
   const Options& options() const { return options_; }
-  // "shm", "hierarchical" or "gloo".
+  // "shm", "hierarchical", "gloo", "mpi" or a registered one.
   const std::string& backend() const { return backend_; }
   size_t size() const { return static_cast<size_t>(options_.size); }
   bool left() const { return group() == nullptr; }

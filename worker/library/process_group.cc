@@ -11,6 +11,7 @@
 #include "worker/library/init_method.h"
 #include "worker/library/joined_group.h"
 #include "worker/library/meeting.h"
+#include "worker/library/mpi_meeting.h"
 
 namespace dp::distributed {
 namespace {
@@ -35,16 +36,25 @@ Registry& TheRegistry() {
 std::shared_ptr<JoinedGroup> Join(const InitOptions& options) {
   const std::string backend =
       library::OrThrow(library::BackendNamed(options.backend), ErrorSource::kCaller);
-  const Meeting meeting = library::OrThrow(
-      library::ReadMeeting(options, library::VariablesOfProcess()), ErrorSource::kCaller);
   if (options.timeout <= std::chrono::milliseconds::zero()) {
     throw DistError(ErrorKind::kInvalidArgument,
                     absl::StrCat("timeout is ", options.timeout.count(), " ms; give more than 0"));
   }
-  return std::make_shared<JoinedGroup>(
-      library::OrThrow(library::OpenMeeting(options, meeting), ErrorSource::kStore),
-      JoinedGroup::Options{options.group_name, backend, meeting.rank, meeting.world_size,
-                           absl::FromChrono(options.timeout)});
+  const library::Variables variables = library::VariablesOfProcess();
+  const auto join = [&](std::shared_ptr<library::OpenStore> store, int rank, int world_size) {
+    return std::make_shared<JoinedGroup>(
+        std::move(store), JoinedGroup::Options{options.group_name, backend, rank, world_size,
+                                               absl::FromChrono(options.timeout)});
+  };
+  if (library::MeetsByMpi(backend, options, variables)) {
+    const library::MpiMeeting met =
+        library::OrThrow(library::OpenMpiMeeting(options, variables), ErrorSource::kStore);
+    return join(met.store, met.rank, met.world_size);
+  }
+  const Meeting meeting =
+      library::OrThrow(library::ReadMeeting(options, variables), ErrorSource::kCaller);
+  return join(library::OrThrow(library::OpenMeeting(options, meeting), ErrorSource::kStore),
+              meeting.rank, meeting.world_size);
 }
 
 }  // namespace
@@ -130,6 +140,6 @@ bool is_available() { return true; }
 bool is_shm_available() { return true; }
 bool is_gloo_available() { return DP_HAS_GLOO; }
 bool is_nccl_available() { return false; }
-bool is_mpi_available() { return false; }
+bool is_mpi_available() { return DP_HAS_MPI; }
 
 }  // namespace dp::distributed

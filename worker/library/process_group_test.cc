@@ -268,15 +268,22 @@ TEST(ProcessGroupErrorTest, ABackendThatIsNotThereIsNamed) {
   const auto fault = [](const std::string& backend) {
     return ErrorOf([&] { ProcessGroup(Thread(HashStore(), 0, 1, backend)); });
   };
-  for (const char* backend : {"nccl", "NCCL", "mpi"}) {
+  for (const char* backend : {"nccl", "NCCL"}) {
     EXPECT_EQ(fault(backend).kind(), ErrorKind::kUnsupported);
     EXPECT_THAT(fault(backend).what(), HasSubstr("is not part of this build"));
   }
   EXPECT_EQ(fault("ucc").kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(fault("ucc").what(), HasSubstr("use auto, shm, hierarchical, gloo, nccl or mpi"));
   EXPECT_FALSE(is_nccl_available());
-  EXPECT_FALSE(is_mpi_available());
+  EXPECT_EQ(is_mpi_available(), is_backend_available("MPI"));
   EXPECT_TRUE(is_available());
+}
+
+TEST(ProcessGroupErrorTest, BackendMpiNeedsMpirun) {
+  if (!is_mpi_available()) GTEST_SKIP() << "built without MPI";
+  const DistError fault = ErrorOf([] { ProcessGroup({.backend = "mpi"}); });
+  EXPECT_EQ(fault.kind(), ErrorKind::kWrongState);
+  EXPECT_THAT(fault.what(), HasSubstr("mpirun did not start this process; start the program by"));
 }
 
 TEST(ProcessGroupErrorTest, BackendNamesAreWrittenInAnyCase) {

@@ -27,11 +27,12 @@ namespace dp::distributed {
 
 // How a process becomes a rank; the fields are those of torch.distributed.init_process_group.
 struct InitOptions {
-  // "auto", "shm", "hierarchical", "gloo" or a registered backend, in any case. "auto" is shm where
-  // all ranks are on one host, gloo where each rank has a host of its own, and hierarchical in
-  // between.
+  // "auto", "shm", "hierarchical", "gloo", "mpi" or a registered backend, in any case. "auto" is
+  // shm where all ranks are on one host, gloo where each rank has a host of its own, and
+  // hierarchical in between. "mpi" is for processes that mpirun has started.
   std::string backend = "auto";
-  // env://, dp://, tcp://HOST:PORT or file:///PATH. Empty, and no store: env://.
+  // env://, dp://, tcp://HOST:PORT or file:///PATH. Empty, and no store: env://. For backend mpi
+  // also without MASTER_ADDR: what mpirun says.
   std::string init_method = {};
   // Where the ranks meet instead of an init method; world_size and rank are then required.
   std::optional<Store> store = std::nullopt;
@@ -58,7 +59,7 @@ class ProcessGroup {
   explicit operator bool() const { return joined_ != nullptr; }
   int rank() const;
   int size() const;
-  // "shm", "hierarchical", "gloo" or a registered backend.
+  // "shm", "hierarchical", "gloo", "mpi" or a registered backend.
   std::string backend() const;
   std::string name() const;
   // Ends every operation, in flight or later, with kAborted and `why`. Peers learn of it when this

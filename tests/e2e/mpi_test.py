@@ -1,0 +1,77 @@
+"""Backend mpi of the library: processes that mpirun starts."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from kit import package
+from kit.waiting import TIMEOUT_S
+
+PROGRAM = pathlib.Path(__file__).parent / "programs/mpi_ranks.cc"
+# On one host, without a look at other networks. Tests run as root in containers, on few cores.
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl_tcp_if_include", "lo", "--mca",
+          "oob_tcp_if_include", "lo"]
+
+
+@unittest.skipIf(shutil.which("mpirun") is None, "no mpirun on this host")
+class MpiTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="dp-mpi-")))
+        root = cls.dir / "root"
+        package.install(root)
+        cls.program = package.build_program("mpi_ranks", PROGRAM.read_text(), cls.dir, root)
+
+    def mpirun(self, ranks, verb, transports="self,vader,tcp"):
+        """Runs the program; returns its exit code, its lines and what mpirun said. Leaves no process behind."""
+        with subprocess.Popen([*MPIRUN, "--mca", "btl", transports, "-n", str(ranks), str(self.program), verb],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as started:
+            try:
+                out, err = started.communicate(timeout=TIMEOUT_S)
+            finally:
+                if started.poll() is None:
+                    os.killpg(started.pid, signal.SIGKILL)
+        return started.returncode, sorted(out.splitlines()), err
+
+    def test_every_type_and_operation_has_the_bits_of_the_other_backends(self):
+        for ranks in (2, 3, 4):
+            code, lines, err = self.mpirun(ranks, "compare")
+            self.assertEqual(lines, [f"rank {rank} of {ranks}: same bits" for rank in range(ranks)], err)
+            self.assertEqual(code, 0, err)
+
+    def test_data_goes_over_tcp_too(self):
+        code, lines, err = self.mpirun(2, "compare", "self,tcp")
+        self.assertEqual(lines, [f"rank {rank} of 2: same bits" for rank in range(2)], err)
+        self.assertEqual(code, 0, err)
+
+    def test_some_ranks_make_a_group_of_their_own_also_when_they_join_again(self):
+        for verb in ("pair", "again"):
+            code, lines, err = self.mpirun(3, verb)
+            self.assertEqual((code, lines), (0, ["pair: 3 by mpi"]), err)
+
+    def test_a_rank_that_leaves_midway_is_named(self):
+        code, lines, _ = self.mpirun(3, "leave")
+        self.assertNotEqual(code, 0)
+        self.assertEqual(lines, [f"error: group 'default', rank {rank}: all_reduce 1: rank 2 went away; the output of that "
+                                 "rank says why it ended" for rank in range(2)])
+
+    def test_a_rank_that_is_stopped_is_named_at_the_deadline(self):
+        code, lines, _ = self.mpirun(2, "stop")
+        self.assertNotEqual(code, 0)
+        self.assertEqual(len(lines), 1, lines)
+        self.assertTrue(lines[0].startswith("error: group 'default', rank 0: all_reduce 1: rank 1 did not arrive within 2s"),
+                        lines)
+
+    def test_without_mpirun_the_error_says_how_to_start(self):
+        done = package.run(self.program, "pair")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("backend mpi: mpirun did not start this process; start the program by 'mpirun -n RANKS PROGRAM'",
+                      done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,50 @@
+"""dp's library as a user has it: installed somewhere, and used by projects outside the tree."""
+
+import os
+import shutil
+import subprocess
+
+from kit.cluster import BIN
+from kit.waiting import TIMEOUT_S
+
+WARNINGS = "-Wall -Wextra -Wpedantic -Wshadow -Werror"
+
+
+def run(*command, cwd=None, env=None):
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=TIMEOUT_S, cwd=cwd,
+                          env={**os.environ, **(env or {})})
+
+
+def install(root):
+    """Installs the library alone, and moves it: a package must work wherever it is unpacked."""
+    first = root.with_name("installed-first")
+    done = run("cmake", "--install", BIN.parent, "--prefix", first, "--component", "library", "--strip")
+    if done.returncode != 0:
+        raise AssertionError(done.stdout + done.stderr)
+    shutil.move(first, root)
+
+
+def configure(source, build, root):
+    """Configures a project against the package in `root`."""
+    return run("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={root}", "-DCMAKE_BUILD_TYPE=Release",
+               f"-DCMAKE_CXX_FLAGS={WARNINGS}")
+
+
+def build(source, build_dir, root):
+    """Builds a project; returns its build folder."""
+    for done in (configure(source, build_dir, root), run("cmake", "--build", build_dir)):
+        if done.returncode != 0:
+            raise AssertionError(done.stdout + done.stderr)
+    return build_dir
+
+
+def build_program(name, text, folder, root):
+    """Builds a program of one source, which is the text; returns its path."""
+    source = folder / f"{name}-source"
+    source.mkdir()
+    (source / f"{name}.cc").write_text(text)
+    (source / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.25)\nproject({name} LANGUAGES CXX)\n"
+        "find_package(dp REQUIRED COMPONENTS distributed)\n"
+        f"add_executable({name} {name}.cc)\ntarget_link_libraries({name} PRIVATE dp::distributed)\n")
+    return build(source, folder / name, root) / name

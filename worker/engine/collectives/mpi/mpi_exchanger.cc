@@ -1,0 +1,289 @@
+#include "worker/engine/collectives/mpi/mpi_exchanger.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "worker/engine/collectives/failure.h"
+
+namespace dp::engine {
+namespace {
+
+// MPI keeps a copy of messages this short, so that sending one never waits for its receiver.
+constexpr size_t kShortBytes = 512;
+// MPI counts bytes in an int.
+constexpr size_t kMessageBytes = size_t{1} << 30;
+// After an error: how long peers may take to end what they have begun to send, and MPI the rest.
+constexpr absl::Duration kPeersEndWithin = absl::Milliseconds(500);
+constexpr absl::Duration kMpiEndsWithin = absl::Milliseconds(100);
+
+}  // namespace
+
+MpiExchanger::MpiExchanger(MpiProcess& mpi, int rank, std::vector<MpiRank> ranks)
+    : mpi_(mpi),
+      rank_(rank),
+      ranks_(std::move(ranks)),
+      causes_(ranks_.size(), -1),
+      farewells_(ranks_.size(), MPI_REQUEST_NULL) {
+  // An error shows in the first exchange too.
+  (void)mpi_.Call([this] {
+    for (int r = 0; r < size(); ++r) {
+      if (r == rank_) continue;
+      const int result = MPI_Irecv(&causes_[r], 1, MPI_INT, ranks_[r].process,
+                                   TagOf(rank_, Tags::kFarewells, r), mpi_.world(), &farewells_[r]);
+      if (result != MPI_SUCCESS) return result;
+    }
+    return MPI_SUCCESS;
+  });
+  mpi_.AddUser(this);
+}
+
+MpiExchanger::~MpiExchanger() {
+  mpi_.RemoveUser(this);
+  (void)mpi_.Call([this] {  // a process without MPI has nobody to tell
+    EndUse();
+    return MPI_SUCCESS;
+  });
+}
+
+int MpiExchanger::TagOf(int to, Tags tags, int from) const {
+  return ranks_[to].first_tag + static_cast<int>(tags) * size() + from;
+}
+
+absl::Status MpiExchanger::Exchange(const Sent& sent, const Received& received) {
+  absl::Status status = mpi_.Call([&] { return Begin(sent, received); });
+  pace_.Restart();
+  while (status.ok() && !done()) {
+    const size_t before = transfers_.size();
+    status = Advance();
+    if (transfers_.size() != before) pace_.Restart();
+    if (status.ok() && !done()) pace_.Wait();
+  }
+  if (!done()) EndTransfers(status);
+  return status;
+}
+
+absl::Status MpiExchanger::Advance() {
+  if (interrupted_) return WithMissing(absl::DeadlineExceededError("interrupted"), Awaited());
+  absl::Status wrong;
+  // The farewells come behind the pieces that their ranks have sent.
+  DP_RETURN_IF_ERROR(mpi_.Call([this] { return LookForFarewells(); }));
+  DP_RETURN_IF_ERROR(mpi_.Call([&] { return Look(&wrong); }));
+  DP_RETURN_IF_ERROR(wrong);
+  for (const int rank : Awaited())
+    if (HasSaidFarewell(rank))
+      return absl::UnavailableError(absl::StrCat(RankNames(Gone()), " went away"));
+  return absl::OkStatus();
+}
+
+void MpiExchanger::Interrupt() {
+  interrupted_ = true;
+  pace_.Ring();
+}
+
+int MpiExchanger::Begin(const Sent& sent, const Received& received) {
+  for (int r = 0; r < size(); ++r) {
+    if (received[r].empty()) continue;
+    if (const int result = BeginReceive(r, received[r]); result != MPI_SUCCESS) return result;
+  }
+  for (int r = 0; r < size(); ++r) {
+    if (sent[r].empty()) continue;
+    const bool is_short = sent[r].size() <= kShortBytes;
+    const int result = is_short ? BeginSend(r, sent[r]) : Post({What::kReadiness, r, sent[r]});
+    if (result != MPI_SUCCESS) return result;
+  }
+  return MPI_SUCCESS;
+}
+
+int MpiExchanger::BeginReceive(int peer, absl::Span<uint8_t> piece) {
+  for (size_t begin = 0; begin < piece.size(); begin += kMessageBytes) {
+    const int result = Post({What::kReceive, peer, piece.subspan(begin, kMessageBytes)});
+    if (result != MPI_SUCCESS) return result;
+  }
+  return piece.size() <= kShortBytes ? MPI_SUCCESS : Post({What::kTold, peer});
+}
+
+int MpiExchanger::BeginSend(int peer, absl::Span<const uint8_t> piece) {
+  for (size_t begin = 0; begin < piece.size(); begin += kMessageBytes) {
+    const int result = Post({What::kSend, peer, piece.subspan(begin, kMessageBytes)});
+    if (result != MPI_SUCCESS) return result;
+  }
+  return MPI_SUCCESS;
+}
+
+int MpiExchanger::Post(Transfer transfer) {
+  const int peer = transfer.peer, process = ranks_[peer].process;
+  const int bytes = static_cast<int>(transfer.bytes.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  int result = MPI_SUCCESS;
+  switch (transfer.what) {
+    case What::kReceive:
+      result = MPI_Irecv(const_cast<uint8_t*>(transfer.bytes.data()), bytes, MPI_BYTE, process,
+                         TagOf(rank_, Tags::kPieces, peer), mpi_.world(), &request);
+      break;
+    case What::kSend:
+      result = MPI_Isend(transfer.bytes.data(), bytes, MPI_BYTE, process,
+                         TagOf(peer, Tags::kPieces, rank_), mpi_.world(), &request);
+      break;
+    case What::kReadiness:
+      result = MPI_Irecv(nullptr, 0, MPI_BYTE, process, TagOf(rank_, Tags::kReadiness, peer),
+                         mpi_.world(), &request);
+      break;
+    case What::kTold:
+      result = MPI_Isend(nullptr, 0, MPI_BYTE, process, TagOf(peer, Tags::kReadiness, rank_),
+                         mpi_.world(), &request);
+      break;
+  }
+  if (result != MPI_SUCCESS) return result;
+  transfers_.push_back(transfer);
+  requests_.push_back(request);
+  return MPI_SUCCESS;
+}
+
+int MpiExchanger::Look(absl::Status* wrong) {
+  const int in_flight = static_cast<int>(requests_.size());
+  std::vector<int> places(requests_.size());
+  std::vector<MPI_Status> statuses(requests_.size());
+  int ended = 0;
+  const int result =
+      MPI_Testsome(in_flight, requests_.data(), &ended, places.data(), statuses.data());
+  if (result != MPI_SUCCESS && result != MPI_ERR_IN_STATUS) return result;
+  if (ended == MPI_UNDEFINED) ended = 0;
+  std::vector<Transfer> ready;
+  for (int i = 0; i < ended; ++i) {
+    const Transfer& transfer = transfers_[places[i]];
+    int error = MPI_SUCCESS, bytes = 0;
+    if (result == MPI_ERR_IN_STATUS && statuses[i].MPI_ERROR != MPI_SUCCESS)
+      MPI_Error_class(statuses[i].MPI_ERROR, &error);
+    if (error != MPI_SUCCESS && error != MPI_ERR_TRUNCATE) return statuses[i].MPI_ERROR;
+    MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
+    const bool received = transfer.what == What::kReceive;
+    if (error == MPI_ERR_TRUNCATE || (received && size_t(bytes) != transfer.bytes.size()))
+      *wrong = absl::InvalidArgumentError(
+          absl::StrCat("rank ", transfer.peer, " has sent another number of bytes than rank ",
+                       rank_, " takes, ", transfer.bytes.size()));
+    if (transfer.what == What::kReadiness && !HasSaidFarewell(transfer.peer))
+      ready.push_back(transfer);
+  }
+  ForgetEnded();
+  for (const Transfer& transfer : ready) {
+    const int begun = BeginSend(transfer.peer, transfer.bytes);
+    if (begun != MPI_SUCCESS) return begun;
+  }
+  return MPI_SUCCESS;
+}
+
+void MpiExchanger::ForgetEnded() {
+  size_t kept = 0;
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] == MPI_REQUEST_NULL) continue;
+    requests_[kept] = requests_[i];
+    transfers_[kept++] = transfers_[i];
+  }
+  requests_.resize(kept);
+  transfers_.resize(kept);
+}
+
+int MpiExchanger::LookForFarewells() {
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_ || HasSaidFarewell(r)) continue;
+    int came = 0;
+    const int result = MPI_Test(&farewells_[r], &came, MPI_STATUS_IGNORE);
+    if (result != MPI_SUCCESS) return result;
+  }
+  return MPI_SUCCESS;
+}
+
+std::vector<int> MpiExchanger::Awaited() const {
+  std::vector<int> awaited;
+  for (const Transfer& transfer : transfers_)
+    if (transfer.what == What::kReceive || transfer.what == What::kReadiness)
+      awaited.push_back(transfer.peer);
+  std::sort(awaited.begin(), awaited.end());
+  awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());
+  return awaited;
+}
+
+bool MpiExchanger::HasSaidFarewell(int rank) const {
+  return rank != rank_ && farewells_[rank] == MPI_REQUEST_NULL;
+}
+
+std::vector<int> MpiExchanger::Gone() const {
+  std::vector<int> gone;
+  for (int r = 0; r < size(); ++r)
+    if (HasSaidFarewell(r)) gone.push_back(causes_[r]);
+  std::sort(gone.begin(), gone.end());
+  gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
+  return gone;
+}
+
+int MpiExchanger::CancelWaits(bool all) {
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    const Transfer& transfer = transfers_[i];
+    const bool is_short = transfer.bytes.size() <= kShortBytes;
+    const bool comes = !is_short && !all && !HasSaidFarewell(transfer.peer);
+    const bool waits =
+        transfer.what == What::kReadiness || (transfer.what == What::kReceive && !comes);
+    if (!waits) continue;
+    const int result = MPI_Cancel(&requests_[i]);
+    if (result != MPI_SUCCESS) return result;
+  }
+  return MPI_SUCCESS;
+}
+
+void MpiExchanger::EndTransfers(const absl::Status& why) {
+  const std::vector<int> gone = Gone();
+  mpi_.NoteFailure();
+  (void)mpi_.Call([&] { return SayFarewell(gone.empty() ? rank_ : gone[0]); });
+  EndWithin(kPeersEndWithin, false);
+  EndWithin(kMpiEndsWithin, true);
+  if (!done()) mpi_.GiveUp(why);
+}
+
+void MpiExchanger::EndWithin(absl::Duration time, bool all) {
+  const absl::Time deadline = Clock::Steady().Now() + time;
+  pace_.Restart();
+  while (!done() && Clock::Steady().Now() < deadline) {
+    const absl::Status looked = mpi_.Call([&] {
+      int result = LookForFarewells(), ended = 0;
+      if (result == MPI_SUCCESS) result = CancelWaits(all);
+      if (result != MPI_SUCCESS) return result;
+      std::vector<int> places(requests_.size());
+      result = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &ended,
+                            places.data(), MPI_STATUSES_IGNORE);
+      ForgetEnded();
+      return result;
+    });
+    if (!looked.ok()) return;
+    if (!done()) pace_.Wait();
+  }
+}
+
+int MpiExchanger::SayFarewell(int cause) {
+  if (own_cause_ >= 0) return MPI_SUCCESS;
+  own_cause_ = cause;
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_) continue;
+    MPI_Request told = MPI_REQUEST_NULL;
+    const int result = MPI_Isend(&own_cause_, 1, MPI_INT, ranks_[r].process,
+                                 TagOf(r, Tags::kFarewells, rank_), mpi_.world(), &told);
+    if (result != MPI_SUCCESS) return result;
+    if (told != MPI_REQUEST_NULL) MPI_Request_free(&told);
+  }
+  return MPI_SUCCESS;
+}
+
+bool MpiExchanger::EndUse() {
+  SayFarewell(rank_);
+  for (MPI_Request& farewell : farewells_) {
+    if (farewell == MPI_REQUEST_NULL) continue;
+    MPI_Cancel(&farewell);
+    MPI_Wait(&farewell, MPI_STATUS_IGNORE);  // returns at once
+  }
+  return done();
+}
+
+}  // namespace dp::engine

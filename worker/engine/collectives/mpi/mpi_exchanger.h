@@ -1,0 +1,97 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "worker/engine/collectives/exchange/exchange_group.h"
+#include "worker/engine/collectives/mpi/mpi_process.h"
+#include "worker/engine/collectives/mpi/poll_pace.h"
+
+namespace dp::engine {
+
+// Where a rank of a group receives. Several ranks of a group may be in one process.
+struct MpiRank {
+  int process = 0;    // its rank in MPI's world
+  int first_tag = 0;  // of MpiExchanger::TagsFor(ranks)
+};
+
+// Moves bytes by MPI's messages between two processes. A short piece is sent at once. A long one is
+// sent once its receiver has said that it waits. No transfer is thus left in flight which this rank
+// cannot end. A rank that leaves or fails says farewell to every peer, and names the rank that is
+// the cause.
+class MpiExchanger : public Exchanger, private MpiUser {
+ public:
+  static int TagsFor(int ranks) { return 3 * ranks; }
+
+  MpiExchanger(MpiProcess& mpi, int rank, std::vector<MpiRank> ranks);
+  ~MpiExchanger() override;
+
+  // Errors: DeadlineExceeded names the ranks whose pieces have not come when somebody interrupts;
+  // InvalidArgument a peer has sent another number of bytes.
+  absl::Status Exchange(const Sent& sent, const Received& received) override;
+  void Interrupt() override;
+
+ private:
+  // Tags of messages to a rank, by their sender: at these times the number of ranks.
+  enum class Tags { kPieces, kReadiness, kFarewells };
+
+  enum class What {
+    kReceive,    // a part of a piece
+    kSend,       // a part of a piece
+    kReadiness,  // of the peer, which waits for a long piece
+    kTold,       // the peer knows that this rank waits
+  };
+  struct Transfer {
+    What what = What::kReceive;
+    int peer = 0;
+    absl::Span<const uint8_t> bytes = {};
+  };
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  int TagOf(int to, Tags tags, int from) const;
+
+  // The following call MPI: they run within MpiProcess::Call, and return its results.
+  int Begin(const Sent& sent, const Received& received);
+  int BeginReceive(int peer, absl::Span<uint8_t> piece);
+  int BeginSend(int peer, absl::Span<const uint8_t> piece);
+  int Post(Transfer transfer);
+  // Takes over what has ended. `wrong` gets the error of a piece of another size.
+  int Look(absl::Status* wrong);
+  void ForgetEnded();
+  int LookForFarewells();
+  // Ends the waits for readiness and for short pieces, and either `all` waits for long ones or
+  // those for ranks that have said farewell.
+  int CancelWaits(bool all);
+  int SayFarewell(int cause);
+  bool EndUse() override;
+
+  // Looks after the transfers once.
+  absl::Status Advance();
+  // After an error, because the memory is the caller's.
+  void EndTransfers(const absl::Status& why);
+  void EndWithin(absl::Duration time, bool all);
+  // The ranks whose pieces, or readiness, have not come.
+  std::vector<int> Awaited() const;
+  bool HasSaidFarewell(int rank) const;
+  // The ranks that farewells name as their cause.
+  std::vector<int> Gone() const;
+  bool done() const { return transfers_.empty(); }
+
+  MpiProcess& mpi_;
+  const int rank_;
+  const std::vector<MpiRank> ranks_;
+  std::vector<Transfer> transfers_;  // in flight, with requests_
+  std::vector<MPI_Request> requests_;
+  // By rank: the cause that its farewell names, and the wait for it, null once it has come.
+  std::vector<int> causes_;
+  std::vector<MPI_Request> farewells_;
+  int own_cause_ = -1;  // of this rank's farewell; none yet
+  std::atomic<bool> interrupted_ = false;
+  PollPace pace_;
+};
+
+}  // namespace dp::engine

@@ -1,0 +1,98 @@
+#include "worker/engine/collectives/mpi/mpi_group.h"
+
+#include <cstdlib>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "store/hash_store.h"
+#include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/testing/awkward_values.h"
+#include "worker/engine/collectives/testing/group_conformance.h"
+
+namespace dp::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The ranks are threads of one process, which is alone in MPI's world and sends to itself.
+class OneProcess : public ::testing::Environment {
+  void SetUp() override {
+    setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  }
+};
+[[maybe_unused]] const auto* const kOneProcess =
+    ::testing::AddGlobalTestEnvironment(new OneProcess);
+
+Groups OpenByMpi(int size, const GroupOptions& options) {
+  HashStore store;
+  Groups groups(size);
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < size; ++r)
+    threads.emplace_back([&, r] {
+      auto group = ConnectMpi(store, r, size, {.group = options});
+      ASSERT_TRUE(group.ok()) << group.status();
+      groups[r] = *std::move(group);
+    });
+  threads.clear();
+  return groups;
+}
+
+INSTANTIATE_TEST_SUITE_P(ByMpi, GroupConformance,
+                         ::testing::Combine(::testing::Values(Backend{.open = OpenByMpi,
+                                                                      .has_limits_of_calls = false,
+                                                                      .states_differences = false}),
+                                            ::testing::Range(1, 5)));
+
+// Around the sizes that are sent at once, and those that MPI itself treats in different ways.
+TEST(MpiGroupTest, SumsOfEverySizeHaveTheBitsOfTheTree) {
+  Groups groups = OpenByMpi(3, {});
+  for (const size_t count : {1, 255, 256, 257, 768, 769, 5000, 300000, 3000001}) {
+    const std::vector<float> expected = OrderedSum(3, count);
+    OnEveryRank(groups, [&](Group& group) {
+      std::vector<float> data = AwkwardValues(group.rank(), count);
+      ASSERT_EQ(group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum)->Wait(), absl::OkStatus());
+      ASSERT_TRUE(data == expected) << count << " rank " << group.rank();
+    });
+  }
+}
+
+TEST(MpiGroupTest, ConnectNamesTheRanksThatDidNotArrive) {
+  HashStore store;
+  const auto group = ConnectMpi(store, 1, 3, {.connect_timeout = absl::Milliseconds(100)});
+  EXPECT_EQ(group.status().message(), "connect: ranks 0, 2 did not arrive within 100ms");
+  EXPECT_THAT(MissingRanks(group.status()), ElementsAre(0, 2));
+}
+
+TEST(MpiGroupTest, APeerThatSendsAnotherNumberOfBytesIsNamed) {
+  for (const size_t count : {10, 100000}) {
+    Groups groups = OpenByMpi(2, {});
+    std::vector<uint8_t> more(count + 1), fewer(count);
+    auto sends = groups[1]->Exchange({more, {}}, {{}, {}});
+    const absl::Status status = groups[0]->Exchange({{}, {}}, {{}, absl::MakeSpan(fewer)})->Wait();
+    EXPECT_THAT(status.message(), HasSubstr("exchange 1: rank 1 has sent another number of bytes"));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(MpiGroupTest, TheTextOfRank0IsThatOfAProcessAlone) {
+  EXPECT_EQ(*TextOfMpiRank0("127.0.0.1:1234", absl::Seconds(10)), "127.0.0.1:1234");
+}
+
+TEST(MpiGroupTest, AThousandGroupsLeaveNothingBehind) {
+  for (int i = 0; i < 1000; ++i) {
+    Groups groups = OpenByMpi(2, {});
+    OnEveryRank(groups, [](Group& group) {
+      EXPECT_EQ(group.Barrier()->Wait(), absl::OkStatus());
+      EXPECT_EQ(group.Leave()->Wait(), absl::OkStatus());
+    });
+  }
+}
+
+}  // namespace
+}  // namespace dp::engine
