@@ -167,12 +167,13 @@ std::string HostsIn(const Certificate& certificate) {
   std::vector<std::string> hosts;
   for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
-    const ASN1_STRING* const text = name->d.ia5;
+    if (name->type != GEN_DNS && name->type != GEN_IPADD) continue;
+    const ASN1_STRING* const text = name->type == GEN_DNS ? name->d.dNSName : name->d.iPAddress;
     const unsigned char* const bytes = ASN1_STRING_get0_data(text);
     const auto size = static_cast<size_t>(ASN1_STRING_length(text));
     char address[INET6_ADDRSTRLEN] = "";
     if (name->type == GEN_DNS) hosts.emplace_back(reinterpret_cast<const char*>(bytes), size);
-    if (name->type != GEN_IPADD || (size != 4 && size != 16)) continue;
+    if (name->type == GEN_DNS || (size != 4 && size != 16)) continue;
     inet_ntop(size == 4 ? AF_INET : AF_INET6, bytes, address, sizeof(address));
     hosts.emplace_back(address);
   }

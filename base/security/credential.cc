@@ -121,10 +121,12 @@ absl::Status CheckCredentialFiles(const std::string& dir) {
   return absl::OkStatus();
 }
 
-absl::Status PrepareCredentialDir(const std::string& dir) {
+absl::Status PrepareCredentialDir(const std::string& dir, bool accept_other_users) {
   DP_RETURN_IF_ERROR(MakeDir(dir));
-  DP_RETURN_IF_ERROR(CheckSafePath(dir));
-  DP_RETURN_IF_ERROR(CheckCredentialFiles(dir));
+  if (!accept_other_users) {
+    DP_RETURN_IF_ERROR(CheckSafePath(dir));
+    DP_RETURN_IF_ERROR(CheckCredentialFiles(dir));
+  }
   const std::string probe = dir + "/probe";
   if (!ReplaceFile(probe, std::string(kCredentialBytes, 'x'))) return NotWritten(probe);
   RemoveReplacedFile(probe);

@@ -39,10 +39,10 @@ absl::Status CheckCredential(const Credential& credential, const std::string& di
 // Errors: PermissionDenied names the path, its owner and mode, and the remedy.
 absl::Status CheckCredentialFiles(const std::string& dir);
 
-// Makes the directory (0700) if it is missing, and checks that a credential can be written there
-// and then used. Call it before a token that counts once is exchanged. Errors: PermissionDenied
-// names the path and the reason.
-absl::Status PrepareCredentialDir(const std::string& dir);
+// Makes the directory (0700) if it is missing, and checks that a credential can be written there.
+// Unless other users are accepted, also that nobody else could use or replace it. Call it before a
+// token that counts once is exchanged. Errors: PermissionDenied names the path and the reason.
+absl::Status PrepareCredentialDir(const std::string& dir, bool accept_other_users);
 
 // Makes the directory (0700) if it is missing, and replaces its files (0600) one by one: the key
 // before the certificate. Files of empty contents are removed.

@@ -221,16 +221,22 @@ TEST_F(CredentialTest, FilesThatAnotherUserAddsToADirectoryWithTheStickyBitAreRe
 }
 
 TEST_F(CredentialTest, ADirectoryIsPreparedOrSaysWhyNothingCanBeWrittenThere) {
-  EXPECT_EQ(PrepareCredentialDir(dir_), absl::OkStatus());
+  EXPECT_EQ(PrepareCredentialDir(dir_, false), absl::OkStatus());
   EXPECT_EQ(ModeOf(dir_), 0700u);
   EXPECT_TRUE(std::filesystem::is_empty(dir_));
   std::filesystem::create_directory(dir_ + "/probe.new");
-  EXPECT_THAT(PrepareCredentialDir(dir_).message(), HasSubstr(dir_ + "/probe cannot be written"));
+  for (const bool accept_other_users : {false, true}) {
+    EXPECT_THAT(PrepareCredentialDir(dir_, accept_other_users).message(),
+                HasSubstr(dir_ + "/probe cannot be written"));
+  }
   std::filesystem::remove(dir_ + "/probe.new");
   ASSERT_EQ(chmod(dir_.c_str(), 0777), 0);
-  EXPECT_THAT(PrepareCredentialDir(dir_).message(), HasSubstr("can be written by other users"));
+  EXPECT_EQ(PrepareCredentialDir(dir_, true), absl::OkStatus());
+  EXPECT_THAT(PrepareCredentialDir(dir_, false).message(),
+              HasSubstr("can be written by other users"));
   std::ofstream(links_) << "file";
-  EXPECT_THAT(PrepareCredentialDir(links_ + "/below").message(), HasSubstr("cannot be written"));
+  EXPECT_THAT(PrepareCredentialDir(links_ + "/below", false).message(),
+              HasSubstr("cannot be written"));
 }
 
 }  // namespace

@@ -16,8 +16,9 @@ namespace dp::security {
 // the part, its owner and mode, and the remedy if there is one.
 absl::Status CheckSafePath(const std::string& path);
 
-// The same for a file with a private key or another secret, which no other user may read either. A
-// group may read a file of root's, as in volumes of Kubernetes, and any file that it might write.
+// The same for a file with a private key or another secret, which no other user may read either.
+// For users other than root, a group may read a file of root's, as in volumes of Kubernetes. A
+// group may also read any file that it might write.
 absl::Status CheckPrivateFile(const std::string& path);
 
 }  // namespace dp::security

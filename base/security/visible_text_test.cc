@@ -20,10 +20,10 @@ TEST(VisibleTextTest, SpacesAtTheEndsAreNot) {
 
 TEST(VisibleTextTest, NorAreCharactersThatNobodySees) {
   for (const std::string hidden :
-       {"\n",     "\t",     "\x7f",       "\u0085",    "\u00a0", "\u00ad", "\u034f",
-        "\u061c", "\u115f", "\u180e",     "\u200b",    "\u200d", "\u200e", "\u202e",
-        "\u2066", "\u2028", "\u2003",     "\u3000",    "\u3164", "\ufe0f", "\ufeff",
-        "\uffa0", "\ufff9", "\U0001d173", "\U000e0041"}) {
+       {"\n",     "\t",     "\x7f",       "\u0085",     "\u00a0",     "\u00ad",    "\u034f",
+        "\u061c", "\u115f", "\u180e",     "\u200b",     "\u200d",     "\u200e",    "\u202e",
+        "\u2066", "\u2028", "\u2003",     "\u3000",     "\u3164",     "\ufe0f",    "\ufeff",
+        "\uffa0", "\ufff9", "\U0001d173", "\U000e0041", "\U00013430", "\U0001fffe"}) {
     EXPECT_FALSE(IsVisibleText("an" + hidden + "n"));
   }
   EXPECT_FALSE(IsVisibleText(std::string("a\0b", 3)));

@@ -21,7 +21,7 @@ struct Logins {
   std::function<absl::StatusOr<std::string>(const std::string& address)> dir;
   // Makes the directory, and checks that `save` can write there.
   // Errors: those of security::PrepareCredentialDir.
-  std::function<absl::Status(const std::string& dir)> prepare;
+  std::function<absl::Status(const std::string& dir, bool accept_other_users)> prepare;
   // Exchanges a person's join token for a credential. One attempt, since it may use the token up.
   // Errors: those of client::EnrolByToken.
   std::function<absl::StatusOr<security::Credential>(

@@ -208,8 +208,9 @@ std::variant<CoordinatorOptions, int> ReadCommandLine(int argc, char** argv) {
                "Start although the journal lacks acknowledged commands (docs/journal.md); only "
                "after a start that was refused for that, and only once");
   app.add_flag("--accept-other-users", flags.accept_other_users,
-               "Start although other users can write --data-dir, as a volume that is open to all; "
-               "only where no other user can reach it, as in a pod");
+               "Start although other users can write --data-dir, --client-ca, --crl-dir or "
+               "--tls-cert, or read --tls-key, as on a volume that is open to all; only where no "
+               "other user can reach them, as in a pod");
   AddMemoryLimit(app, flags.memory_max);
   AddStoreLimits(app, flags.store);
   AddCallerLimits(app, flags.callers);

@@ -315,30 +315,34 @@ absl::Status IdentityDir::RenewAdmin(absl::Time now) {
       {.authorities = issued.authorities, .chain = issued.chain, .key = pair->ToPem()});
 }
 
+// A problem with one file is no reason to leave the others as they were.
 absl::Status IdentityDir::RefreshClients(absl::Time now) {
   const auto file = path_ / "server" / security::kAuthoritiesFile;
-  std::string clients = authority_->certificates().certificate().ToPem();
-  if (!options_.clients_file.empty()) {
-    DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--client-ca ", options_.clients_file),
-                                       security::CheckSafePath(options_.clients_file)));
-    DP_ASSIGN_OR_RETURN(const std::string text, Read(options_.clients_file));
-    DP_ASSIGN_OR_RETURN(const std::string others, AuthoritiesIn(options_.clients_file, text));
-    absl::StrAppend(&clients, others);
-  }
-  absl::Status copied;
+  absl::Status first = RefreshOtherAuthorities();
+  std::string clients =
+      absl::StrCat(authority_->certificates().certificate().ToPem(), other_authorities_);
   if (lists_) {
-    DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--crl-dir ", options_.crl_dir),
-                                       security::CheckSafePath(options_.crl_dir)));
-    copied = lists_->Refresh();  // a list that cannot be used keeps no other from being used
+    absl::Status safe = CheckOtherUsers(absl::StrCat("--crl-dir ", options_.crl_dir),
+                                        security::CheckSafePath(options_.crl_dir));
+    first.Update(safe.ok() ? lists_->Refresh() : safe);
     // gRPC reads the lists again when this file changes. Between certificates it may hold any text.
     const std::string text = lists_->text();
     absl::StrAppend(&clients, text);
-    if (lists_seen_ != text) list_ends_ = ReadRevocationLists(options_.crl_dir);
+    if (lists_seen_ != text) list_ends_ = ReadRevocationLists(lists_->copies().string());
     lists_seen_ = text;
     WarnOfLists(now);
   }
-  if (Read(file).value_or("") != clients) copied.Update(Write(file, clients));
-  return copied;
+  if (Read(file).value_or("") != clients) first.Update(Write(file, clients));
+  return first;
+}
+
+absl::Status IdentityDir::RefreshOtherAuthorities() {
+  if (options_.clients_file.empty()) return absl::OkStatus();
+  DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--client-ca ", options_.clients_file),
+                                     security::CheckSafePath(options_.clients_file)));
+  DP_ASSIGN_OR_RETURN(const std::string text, Read(options_.clients_file));
+  DP_ASSIGN_OR_RETURN(other_authorities_, AuthoritiesIn(options_.clients_file, text));
+  return absl::OkStatus();
 }
 
 // Whoever can change these files decides who is an administrator, or poses as the coordinator.
@@ -359,12 +363,12 @@ absl::Status IdentityDir::CheckOtherUsers(const std::string& flag, const absl::S
 void IdentityDir::WarnOfLists(absl::Time now) {
   for (const auto& [list, expired] : lists_watch_.Due(list_ends_, now)) {
     Log(Severity::kWarning, expired ? "revocation_list_expired" : "revocation_list_expires",
-        {{"file", list.file},
+        {{"file", (std::filesystem::path(options_.crl_dir) / list.file).string()},
          {expired ? "expired_at" : "expires_at",
           absl::FormatTime(absl::RFC3339_sec, list.ends, absl::UTCTimeZone())},
          {"reason", expired ? "no certificate of its authority counts until there is a new list"
                             : "from then on no certificate of its authority counts"},
-         {"remedy", "put the authority's new list into --crl-dir, or remove this one"}});
+         {"remedy", "put the authority's new list into --crl-dir"}});
   }
 }
 
@@ -372,9 +376,9 @@ bool IdentityDir::ShowsAuthority() const {
   if (options_.chain_file.empty()) return true;
   const auto shown = security::Certificate::AllFromPem(Read(options_.chain_file).value_or(""));
   if (!shown.ok()) return false;
-  const std::string own = authority_->certificates().certificate().Fingerprint();
-  return std::any_of(shown->begin(), shown->end(),
-                     [&own](const auto& each) { return each.Fingerprint() == own; });
+  const security::Certificate& own = authority_->certificates().certificate();
+  const auto is_own = [&own](const auto& each) { return each.Fingerprint() == own.Fingerprint(); };
+  return shown->front().IsSignedBy(own) && std::any_of(shown->begin(), shown->end(), is_own);
 }
 
 TlsOptions IdentityDir::tls() const {

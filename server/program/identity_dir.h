@@ -71,8 +71,9 @@ class IdentityDir {
   absl::Status RefreshServer(absl::Time now);
   absl::Status RefreshAdmin(absl::Time now);
   absl::Status RefreshClients(absl::Time now);
+  absl::Status RefreshOtherAuthorities();
   void WarnOfLists(absl::Time now);
-  // Whether the coordinator shows its authority's certificate with its own.
+  // Whether its authority has signed the certificate that the coordinator shows, and is shown too.
   bool ShowsAuthority() const;
   // Checks a file that the flag names. `safe` is what CheckSafePath or CheckPrivateFile says of it.
   absl::Status CheckOtherUsers(const std::string& flag, const absl::Status& safe);
@@ -81,7 +82,8 @@ class IdentityDir {
   IdentityOptions options_;
   std::unique_ptr<Authority> authority_;
   std::optional<RevocationLists> lists_;
-  std::set<std::string> warned_;  // of what other users can do
+  std::string other_authorities_;  // those of --client-ca that count, in PEM
+  std::set<std::string> warned_;   // of what other users can do
   bool made_ = false;
   std::string lists_seen_;  // the lists of crl_dir, when list_ends_ was read
   std::vector<RevocationList> list_ends_;

@@ -488,9 +488,20 @@ TEST_F(GivenCertificateTest, ASpecialFileIsAnErrorAtOnce) {
   EXPECT_EQ(WhyNotOpened().message(), options_.key_file + " is no regular file");
 }
 
-TEST_F(GivenCertificateTest, TokensLeadToItOnlyIfItComesWithTheAuthority) {
+// A certificate of another authority would end each handshake of a program that trusts this one.
+TEST_F(GivenCertificateTest, TokensLeadToItOnlyIfTheAuthorityHasSignedItAndIsShown) {
   EXPECT_FALSE(Open().tls().own_certificate);
   Write(options_.chain_file, Read(options_.chain_file) + Read("ca.crt"));
+  EXPECT_FALSE(Open().tls().own_certificate);
+  const auto authority = security::CertificateAuthority::FromPem(Read("ca.crt"), Read("ca.key"));
+  const security::KeyPair key = security::KeyPair::Make();
+  const auto signed_here =
+      authority->Issue(key.SigningRequest(),
+                       {.identity = {security::Role::kCoordinator, "c"}, .lifetime = kDay}, kNow);
+  Write(options_.key_file, key.ToPem());
+  Write(options_.chain_file, signed_here->ToPem());
+  EXPECT_FALSE(Open().tls().own_certificate);
+  Write(options_.chain_file, signed_here->ToPem() + Read("ca.crt"));
   EXPECT_TRUE(Open().tls().own_certificate);
   options_.chain_file = options_.key_file = "";
   EXPECT_TRUE(Open().tls().own_certificate);

@@ -12,7 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "base/security/openssl.h"
 
 namespace dp::server {
@@ -20,17 +19,6 @@ namespace {
 
 using security::Free;
 using CrlPtr = std::unique_ptr<X509_CRL, Free<X509_CRL_free>>;
-
-// Far more than a list of a million certificates.
-constexpr uintmax_t kListBytesMax = 100 << 20;
-
-// "0123abcd.r0", as `openssl rehash` names lists.
-bool IsHashedName(const std::string& name) {
-  constexpr size_t kDigits = 8;
-  return name.size() > kDigits + 2 && name[kDigits] == '.' && name[kDigits + 1] == 'r' &&
-         std::all_of(name.begin(), name.begin() + kDigits, absl::ascii_isxdigit) &&
-         std::all_of(name.begin() + kDigits + 2, name.end(), absl::ascii_isdigit);
-}
 
 absl::Time EndOf(const X509_CRL* list) {
   const ASN1_TIME* const next = X509_CRL_get0_nextUpdate(list);
@@ -48,17 +36,12 @@ std::string IssuerOf(const X509_CRL* list) {
 }
 
 void AddListsIn(const std::filesystem::path& path, std::vector<RevocationList>* lists) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error) ||
-      std::filesystem::file_size(path, error) > kListBytesMax) {
-    return;
-  }
   std::ifstream file(path, std::ios::binary);
   const std::string pem(std::istreambuf_iterator<char>(file), {});
   const security::BioPtr reader = security::Reading(pem);
   while (const auto list =
              CrlPtr(PEM_read_bio_X509_CRL(reader.get(), nullptr, security::NoPassword, nullptr))) {
-    lists->push_back({path.string(), IssuerOf(list.get()), EndOf(list.get())});
+    lists->push_back({path.filename().string(), IssuerOf(list.get()), EndOf(list.get())});
   }
   ERR_clear_error();
 }
@@ -70,7 +53,7 @@ std::vector<RevocationList> ReadRevocationLists(const std::string& dir) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(dir, error), last; !error && at != last;
        at.increment(error)) {
-    if (IsHashedName(at->path().filename().string())) AddListsIn(at->path(), &lists);
+    AddListsIn(at->path(), &lists);
   }
   return lists;
 }

@@ -8,14 +8,14 @@
 
 namespace dp::server {
 
-// A revocation list as the coordinator's TLS finds it: a file that is named by OpenSSL's hash.
+// A revocation list that counts.
 struct RevocationList {
-  std::string file;    // its path
+  std::string file;    // its name, without the directory
   std::string issuer;  // the authority's name, in DER
   absl::Time ends;     // when its next one is due; InfiniteFuture: never
 };
 
-// The lists in the directory. Files that OpenSSL does not read, or that hold no list, are left out.
+// The lists in the files of a directory of RevocationLists' copies.
 std::vector<RevocationList> ReadRevocationLists(const std::string& dir);
 
 // Decides when the log warns of lists. It does so once within a day of a list's end, then when the

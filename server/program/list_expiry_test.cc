@@ -2,10 +2,10 @@
 
 #include <openssl/pem.h>
 #include <openssl/x509.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -82,10 +82,9 @@ TEST_F(ListExpiryTest, OnlyTheLatestListOfAnAuthorityCounts) {
   EXPECT_THAT(At(absl::Hours(40)), ElementsAre(Warning{lists_[2], true}));
 }
 
-TEST_F(ListExpiryTest, ListsAreReadUnderTheNamesThatOpenSslReads) {
+TEST_F(ListExpiryTest, AFileMayHoldListsOfOneAuthorityWithAndWithoutAnEnd) {
   const std::string pem = ListEndingAt(kListsNow, authority_);
-  for (const char* name : {"0123abcd.r0", "list.pem", "0123abcd.0", "0123abcd.rx"})
-    Write(name, pem);
+  Write("0123abcd.r0", pem);
   Write("0123abcd.r1", "no list");
   Write("89abcdef.r12", "# two\n" + pem + ListEndingAt(absl::InfiniteFuture(), authority_));
   std::vector<absl::Time> ends;
@@ -94,13 +93,27 @@ TEST_F(ListExpiryTest, ListsAreReadUnderTheNamesThatOpenSslReads) {
     EXPECT_EQ(list.issuer, Read().front().issuer);
   }
   EXPECT_THAT(ends, testing::UnorderedElementsAre(kListsNow, kListsNow, absl::InfiniteFuture()));
+  EXPECT_THAT(ReadRevocationLists("/nonexistent/lists"), IsEmpty());
 }
 
-TEST_F(ListExpiryTest, ASpecialFileHoldsNoList) {
-  std::filesystem::create_directory(dir_.path() / "0123abcd.r0");
-  ASSERT_EQ(mkfifo((dir_.path() / "0123abcd.r1").c_str(), 0600), 0);
-  EXPECT_THAT(Read(), IsEmpty());
-  EXPECT_THAT(ReadRevocationLists("/nonexistent/lists"), IsEmpty());
+TEST_F(ListExpiryTest, AuthoritiesThatCannotBeReadHoldNoListBack) {
+  const std::string lists = (dir_.path() / "lists").string();
+  std::filesystem::create_directory(lists);
+  Write("clients.crt", authority_.certificate().ToPem());
+  auto identity = IdentityDir::Open(
+      dir_.path() / "identity",
+      {.clients_file = (dir_.path() / "clients.crt").string(), .crl_dir = lists}, kListsNow);
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  const auto shown = [&] {
+    std::ifstream file(identity->tls().clients_file);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string before = shown();
+  Write("clients.crt", "damaged");
+  Write("lists/0123abcd.r0", ListEndingAt(kListsNow + absl::Hours(200), authority_));
+  EXPECT_EQ(identity->Refresh(kListsNow).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(std::filesystem::exists(identity->tls().crl_dir + "/0123abcd.r0"));
+  EXPECT_TRUE(shown().starts_with(before)) << shown();
 }
 
 TEST_F(ListExpiryTest, TheLogNamesTheFileAndTheDate) {

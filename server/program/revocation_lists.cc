@@ -41,9 +41,21 @@ bool IsHashName(const std::string& name, const std::string& kind) {
 
 bool IsListName(const std::string& name) { return IsHashName(name, ".r"); }
 
-std::string TextIn(const fs::path& path) {
+// Far more than a list of a million certificates.
+constexpr uintmax_t kListBytesMax = 100 << 20;
+
+// Errors: FailedPrecondition the file cannot be read, or is too large.
+absl::StatusOr<std::string> TextIn(const fs::path& path) {
+  std::error_code error;
+  const bool regular = fs::is_regular_file(path, error);
+  if (error) return absl::FailedPreconditionError(error.message());
+  if (!regular) return absl::FailedPreconditionError("it is no regular file");
+  if (fs::file_size(path, error) > kListBytesMax || error)
+    return absl::FailedPreconditionError(error ? error.message() : "it is larger than 100 MiB");
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file.is_open()) return absl::FailedPreconditionError(std::generic_category().message(errno));
+  return text;
 }
 
 // Changes with the file, its owner and its mode; or those of the file that a link leads to.
@@ -100,12 +112,14 @@ std::string RevocationLists::text() const {
   return text;
 }
 
-// OpenSSL would ignore a directory that it cannot read, and accept revoked certificates.
+// OpenSSL would ignore a directory that it cannot read, and accept revoked certificates. A link
+// that leads nowhere is no reason to drop the list that it led to.
 absl::StatusOr<std::set<std::string>> RevocationLists::NamesIn() const {
   std::set<std::string> names;
   std::error_code error, gone;
   for (fs::directory_iterator at(from_, error), last; !error && at != last; at.increment(error)) {
-    if (fs::is_regular_file(*at, gone)) names.insert(at->path().filename().string());
+    const std::string name = at->path().filename().string();
+    if (IsListName(name) || fs::is_regular_file(*at, gone)) names.insert(name);
   }
   if (error) {
     return absl::FailedPreconditionError(
@@ -119,13 +133,16 @@ absl::Status RevocationLists::Copy(const std::string& name) {
   const std::string path = fs::path(from_) / name;
   if (!accept_other_users_) {
     const absl::Status safe = security::CheckSafePath(path);
-    if (!safe.ok()) return absl::Status(safe.code(), absl::StrCat("--crl-dir: ", safe.message()));
+    if (!safe.ok() && !absl::IsNotFound(safe)) {  // TextIn names what is missing
+      return absl::Status(safe.code(), absl::StrCat("--crl-dir: ", safe.message()));
+    }
   }
-  const auto lists = OnlyListsOf(TextIn(path));
+  const auto text = TextIn(path);
+  const auto lists = text.ok() ? OnlyListsOf(*text) : text.status();
   if (!lists.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--crl-dir: ", path, " cannot be used: ", lists.status().message(),
-                     "; put a whole list there, or remove the file"));
+    return absl::FailedPreconditionError(absl::StrCat("--crl-dir: ", path,
+                                                      " cannot be used: ", lists.status().message(),
+                                                      "; put a whole list there"));
   }
   if (ReplaceFile(to_ / name, *lists)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
@@ -134,8 +151,8 @@ absl::Status RevocationLists::Copy(const std::string& name) {
 
 void RevocationLists::LogIfCertificate(const std::string& name) {
   const fs::path path = fs::path(from_) / name;
-  const std::string text = TextIn(path);
-  if (!IsHashName(name, ".") && !absl::StrContains(text, "CERTIFICATE-----")) return;
+  const bool holds_one = absl::StrContains(TextIn(path).value_or(""), "CERTIFICATE-----");
+  if (!IsHashName(name, ".") && !holds_one) return;
   Log(Severity::kWarning, "crl_dir_certificate_ignored",
       {{"file", path.string()},
        {"reason", "only revocation lists count in --crl-dir, and no certificates"},

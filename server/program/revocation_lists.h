@@ -19,10 +19,10 @@ class RevocationLists {
   // `accept_other_users`, a directory or list that others can write is an error.
   RevocationLists(std::string from, std::filesystem::path to, bool accept_other_users);
 
-  // Copies lists that have changed, and removes copies of lists that are gone. A list that cannot
-  // be used keeps its former copy. Logs each file that holds a certificate, once.
-  // Errors: FailedPrecondition the directory cannot be read, or a list is damaged; PermissionDenied
-  // others can write a list, or a copy cannot be written.
+  // Copies lists that have changed, and removes copies of lists whose names are gone. A list that
+  // cannot be read or used keeps its former copy. Logs each file that holds a certificate, once.
+  // Errors: FailedPrecondition the directory or a list cannot be read, or a list is damaged.
+  // PermissionDenied others can write a list, or a copy cannot be written.
   absl::Status Refresh();
 
   // Comments for a file of PEM, which change with the copies.

@@ -140,6 +140,29 @@ TEST_F(RevocationListsTest, AListThatCannotBeUsedKeepsItsFormerCopyAndHoldsNoOth
   }
 }
 
+// `openssl rehash` makes links. A new list may be on its way to where one leads.
+TEST_F(RevocationListsTest, ALinkThatLeadsNowhereKeepsTheListThatItLedTo) {
+  std::ofstream(scratch_.path() / "company.crl") << ListOf({1});
+  fs::create_symlink(scratch_.path() / "company.crl", from_ / "01234abc.r0");
+  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  fs::remove(scratch_.path() / "company.crl");
+  const std::string before = CopyOf("01234abc.r0");
+  const absl::Status refused = lists_.Refresh();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(), HasSubstr("/01234abc.r0 cannot be used: No such file"));
+  EXPECT_THAT(Copies(), ElementsAre("01234abc.r0"));
+  EXPECT_EQ(CopyOf("01234abc.r0"), before);
+  fs::remove(from_ / "01234abc.r0");
+  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  EXPECT_THAT(Copies(), IsEmpty());
+}
+
+TEST_F(RevocationListsTest, AListThatIsNoRegularFileIsAnError) {
+  fs::create_directory(from_ / "01234abc.r0");
+  EXPECT_THAT(lists_.Refresh().message(),
+              HasSubstr("/01234abc.r0 cannot be used: it is no regular file"));
+}
+
 TEST_F(RevocationListsTest, AListThatOthersCanWriteIsRefusedUnlessTheyAreAccepted) {
   Put("01234abc.r0", ListOf({1}));
   ASSERT_EQ(chmod((from_ / "01234abc.r0").c_str(), 0666), 0);

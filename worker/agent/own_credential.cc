@@ -218,9 +218,7 @@ absl::StatusOr<std::string> OpenCredential(const std::string& coordinator,
   }
   // A token may count once.
   const bool has_state = std::filesystem::exists(state_dir, error);
-  if (!flags.credentials.accept_other_users) {
-    DP_RETURN_IF_ERROR(security::PrepareCredentialDir(own));
-  }
+  DP_RETURN_IF_ERROR(security::PrepareCredentialDir(own, flags.credentials.accept_other_users));
   IdentityFlags joining = flags;
   if (left.ok() && flags.applicant.worker.empty()) {
     joining.applicant.worker = FormerName(*left, coordinator, flags, authorities);

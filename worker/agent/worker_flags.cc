@@ -101,8 +101,8 @@ std::optional<int> ReadCommandLine(int argc, const char* const* argv, WorkerFlag
                "call the coordinator in plain text, which proves nothing and hides nothing")
       ->envname("DP_INSECURE");
   app.add_flag("--accept-other-users", flags->credentials.accept_other_users,
-               "start although other users can write --state-dir or the credential, as in a pod "
-               "whose volume is open to all")
+               "start although other users can write --state-dir or the credential, or read its "
+               "key, as in a pod whose volume is open to all")
       ->envname("DP_ACCEPT_OTHER_USERS");
   app.add_option("--slots", flags->slots,
                  "ranks that may run here at a time; default: GPUs, or cores where there are none")

@@ -14,8 +14,9 @@ namespace dp::ctl {
 class FakeLogins {
  public:
   bool has_home = true;
-  absl::Status prepared;            // the answer for each directory
-  std::optional<std::string> line;  // on standard input
+  absl::Status prepared;             // the answer for each directory
+  bool accepts_other_users = false;  // as the latest preparation was told
+  std::optional<std::string> line;   // on standard input
   // The answer to the next enrolment, and what was asked for.
   absl::StatusOr<security::Credential> enrolled = absl::UnimplementedError("no enrolment");
   std::vector<std::string> asked;                     // "ADDRESS TOKEN"
@@ -27,7 +28,11 @@ class FakeLogins {
               if (!has_home) return absl::FailedPreconditionError("no HOME");
               return absl::StrCat("/logins/", address);
             },
-            .prepare = [this](const std::string&) { return prepared; },
+            .prepare =
+                [this](const std::string&, bool accepts) {
+                  accepts_other_users = accepts;
+                  return prepared;
+                },
             .enrol =
                 [this](const std::string& address, const std::string& token, absl::Duration) {
                   asked.push_back(absl::StrCat(address, " ", token));

@@ -157,6 +157,10 @@ TEST_F(AccessVerbsTest, AGrantNamesWorkersOnWhichAUserCouldBecomeAdministrator) 
   EXPECT_THAT(warning, HasSubstr("so bob could become administrator; run dp-worker there as an "));
   err_.str("");
   EXPECT_THAT(Dpctl("grant viewer bob").err, Not(HasSubstr("administrator")));
+  err_.str("");
+  EXPECT_THAT(Dpctl("token user bob -o name").err, HasSubstr("so bob could become administrator"));
+  err_.str("");
+  EXPECT_THAT(Dpctl("token worker w").err, Not(HasSubstr("administrator")));
 }
 
 TEST_F(AccessVerbsTest, OnlyRolesOfPeopleAreGranted) {

@@ -1,8 +1,5 @@
 #include <string>
-#include <vector>
 
-#include "absl/strings/str_join.h"
-#include "base/labels.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/flag_types.h"
@@ -10,7 +7,6 @@
 #include "client/dpctl/verbs/verbs.h"
 #include "client/dpctl/view/printable.h"
 #include "dp/v1/access.grpc.pb.h"
-#include "dp/v1/workers.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -44,27 +40,10 @@ class Grant final : public Command {
                     << (response.token().empty() ? ", who calls with:\n" : ", who logs in with:\n");
     }
     PrintJoinToken({role_, name_, response.token(), FromProto(response.expires_at())}, context);
-    if (role_ == "user") WarnOfWorkers(context);
     return kSuccess;
   }
 
  private:
-  // The role says nothing where jobs run as a user who can administer the cluster.
-  void WarnOfWorkers(Context& context) const {
-    const auto workers = context.Call(&v1::Workers::Stub::List, {});
-    if (!workers.ok()) return;  // the role is granted all the same
-    std::vector<std::string> names;
-    for (const v1::Worker& worker : workers->workers()) {
-      if (worker.labels().contains(kAdminReadable)) names.push_back(Printable(worker.name()));
-    }
-    if (names.empty()) return;
-    context.err() << "dpctl: jobs on " << absl::StrJoin(names, ", ")
-                  << " run as a user who can read an administrator's credential, so "
-                  << Printable(name_)
-                  << " could become administrator; run dp-worker there as an account of its own, "
-                     "or as root (--run-as)\n";
-  }
-
   std::string role_;
   std::string name_;
   absl::Duration valid_for_ = absl::Hours(1);

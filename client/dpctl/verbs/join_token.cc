@@ -1,11 +1,17 @@
 #include "client/dpctl/verbs/join_token.h"
 
+#include <vector>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/host_port.h"
+#include "base/labels.h"
 #include "base/program/shell_word.h"
 #include "client/dpctl/view/json_writer.h"
+#include "client/dpctl/view/printable.h"
 #include "client/dpctl/view/time_text.h"
+#include "dp/v1/workers.grpc.pb.h"
 
 namespace dp::ctl {
 namespace {
@@ -53,9 +59,23 @@ void PrintLine(const JoinToken& token, Context& context) {
   }
 }
 
-}  // namespace
+// The role says nothing where jobs run as a user who can administer the cluster.
+void WarnOfWorkers(const std::string& person, Context& context) {
+  const auto workers = context.Call(&v1::Workers::Stub::List, {});
+  if (!workers.ok()) return;  // the token is there all the same
+  std::vector<std::string> names;
+  for (const v1::Worker& worker : workers->workers()) {
+    if (worker.labels().contains(kAdminReadable)) names.push_back(Printable(worker.name()));
+  }
+  if (names.empty()) return;
+  context.err() << "dpctl: jobs on " << absl::StrJoin(names, ", ")
+                << " run as a user who can read an administrator's credential, so "
+                << Printable(person)
+                << " could become administrator; run dp-worker there as an account of its own, or "
+                   "as root (--run-as)\n";
+}
 
-void PrintJoinToken(const JoinToken& token, Context& context) {
+void PrintToken(const JoinToken& token, Context& context) {
   switch (context.flags().format) {
     case Format::kName:
       if (token.token.empty()) return ExplainNoToken(context);
@@ -75,6 +95,13 @@ void PrintJoinToken(const JoinToken& token, Context& context) {
     case Format::kTable:
       PrintLine(token, context);
   }
+}
+
+}  // namespace
+
+void PrintJoinToken(const JoinToken& token, Context& context) {
+  PrintToken(token, context);
+  if (token.role == "user") WarnOfWorkers(token.name, context);
 }
 
 }  // namespace dp::ctl

@@ -17,6 +17,7 @@ struct JoinToken {
 
 // Prints the token in the format: the command line that uses the token, the object `token` of
 // docs/dpctl.md, or the token alone. Notes for people go to standard error.
+// For a user, these name the workers whose ranks could read an administrator's credential.
 void PrintJoinToken(const JoinToken& token, Context& context);
 
 }  // namespace dp::ctl

@@ -38,7 +38,8 @@ class Login final : public Command {
     const std::string& address = context.flags().coordinator;
     DP_ASSIGN_OR_RETURN(const std::string dir, logins.dir(address));
     DP_ASSIGN_OR_RETURN(const std::string token, Token(logins));
-    DP_RETURN_IF_ERROR(logins.prepare(dir));  // the exchange may use the token up
+    // The exchange may use the token up.
+    DP_RETURN_IF_ERROR(logins.prepare(dir, context.flags().credentials.accept_other_users));
     DP_ASSIGN_OR_RETURN(const security::Credential credential,
                         logins.enrol(address, token, context.flags().timeout));
     DP_ASSIGN_OR_RETURN(const IdentityShown identity, HolderOf(credential));

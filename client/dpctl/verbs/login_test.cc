@@ -81,6 +81,9 @@ TEST_F(LoginTest, WhereTheCredentialCannotBeWrittenNoTokenIsUsedUp) {
   EXPECT_EQ(Dpctl("login --token t --coordinator host:1").code, 1);
   EXPECT_THAT(err_.str(), HasSubstr("/logins/host:1 cannot be written"));
   EXPECT_THAT(logins_.asked, IsEmpty());
+  EXPECT_FALSE(logins_.accepts_other_users);
+  Dpctl("login --token t --accept-other-users");
+  EXPECT_TRUE(logins_.accepts_other_users);
 }
 
 TEST_F(LoginTest, WithoutAPlaceForTheCredentialNoTokenIsUsedUp) {
