@@ -53,6 +53,10 @@ class MpiTest(unittest.TestCase):
             code, lines, err = self.mpirun(3, verb)
             self.assertEqual((code, lines), (0, ["pair: 3 by mpi"]), err)
 
+    def test_ranks_send_messages(self):
+        code, lines, err = self.mpirun(3, "send")
+        self.assertEqual((code, lines), (0, ["rank 0 has 2", "rank 1 has 0", "rank 2 has 1"]), err)
+
     def test_a_rank_that_leaves_midway_is_named(self):
         code, lines, _ = self.mpirun(3, "leave")
         self.assertNotEqual(code, 0)

@@ -95,9 +95,10 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend,
                        backend == "auto" ? "shm" : backend};
   }
   if (backend == "mpi") {
-    DP_ASSIGN_OR_RETURN(auto group,
-                        engine::ConnectMpi(*store->store, place.rank, place.size,
-                                           {.group = options, .connect_timeout = place.timeout}));
+    DP_ASSIGN_OR_RETURN(auto group, engine::ConnectMpi(*store->store, place.rank, place.size,
+                                                       {.group = options,
+                                                        .connect_timeout = place.timeout,
+                                                        .address = AddressOf(*store, variables)}));
     return OpenedGroup{std::move(group), backend};
   }
   if (backend == "gloo") return OpenGloo(*store, place, variables);

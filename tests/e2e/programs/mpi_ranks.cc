@@ -68,6 +68,16 @@ void SumInPair() {
   if (group.rank() == 0) std::printf("pair: %d by %s\n", data[0], dp::get_backend(group).c_str());
 }
 
+// Each rank sends its number to the next one.
+void SendAround() {
+  const int rank = dp::get_rank(), size = dp::get_world_size();
+  std::vector<int> sent = {rank}, received = {-1};
+  dp::Work sends = dp::isend(sent, (rank + 1) % size);
+  dp::recv(received, (rank + size - 1) % size);
+  sends.wait();
+  std::printf("rank %d has %d\n", rank, received[0]);
+}
+
 void ReduceForEver() {
   std::vector<float> data(1000000);
   for (;;) dp::all_reduce(data);
@@ -81,6 +91,7 @@ int main(int, char** argv) try {
       {.backend = "MPI", .timeout = std::chrono::seconds(verb == "stop" ? 2 : 60)});
   if (verb == "compare") Compare();
   if (verb == "pair") SumInPair();
+  if (verb == "send") SendAround();
   if (verb == "again") {
     dp::destroy_process_group();
     dp::init_process_group({.backend = "mpi"});

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "worker/engine/collectives/exchange/exchange_operations.h"
 #include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/links/group_links.h"
 #include "worker/engine/collectives/operation_queue.h"
 
 namespace dp::engine {
@@ -23,10 +24,21 @@ absl::Status ErrorIn(const std::string& name, const absl::Status& status) {
 class ExchangeGroup : public Group {
  public:
   ExchangeGroup(std::unique_ptr<Exchanger> exchanger, int rank, int size,
-                const GroupOptions& options)
-      : exchanger_(std::move(exchanger)), rank_(rank), size_(size), queue_(options, [this] {
-          if (Stopped()) exchanger_->Interrupt();
-        }) {}
+                const GroupOptions& options, std::optional<absl::StatusOr<LinkMembership>> links)
+      : exchanger_(std::move(exchanger)),
+        rank_(rank),
+        size_(size),
+        has_links_(links.has_value()),
+        queue_(options,
+               [this] {
+                 if (Stopped()) exchanger_->Interrupt();
+               }),
+        links_(queue_, options.timeout) {
+    if (links) links_.Open(*std::move(links));
+  }
+
+  // The links go before the queue.
+  ~ExchangeGroup() override { queue_.Close(); }
 
   std::unique_ptr<Work> Connect() {
     return queue_.Push("connect", [this] { return Outcome("connect", Meet()); });
@@ -52,7 +64,14 @@ class ExchangeGroup : public Group {
     });
   }
 
-  void Abort(const absl::Status& why) override { queue_.Abort(why); }
+  std::unique_ptr<Work> Pass(const Message& message) override {
+    return has_links_ ? links_.Pass(message) : Group::Pass(message);
+  }
+
+  void Abort(const absl::Status& why) override {
+    queue_.Abort(why);
+    links_.Abort(why);
+  }
 
  private:
   bool Stopped() const { return queue_.stop_reason().kind != StopReason::Kind::kNone; }
@@ -75,17 +94,20 @@ class ExchangeGroup : public Group {
   const std::unique_ptr<Exchanger> exchanger_;
   const int rank_;
   const int size_;
+  const bool has_links_;
   uint64_t operations_ = 0;
   std::vector<uint8_t> scratch_;  // the queue thread's
-  OperationQueue queue_;          // last: its thread uses the rest
+  OperationQueue queue_;          // its thread uses what is above
+  GroupLinks links_;              // last: they end first
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Group>> ConnectExchange(std::unique_ptr<Exchanger> exchanger,
-                                                       int rank, int size,
-                                                       const GroupOptions& options) {
-  auto group = std::make_unique<ExchangeGroup>(std::move(exchanger), rank, size, options);
+absl::StatusOr<std::unique_ptr<Group>> ConnectExchange(
+    std::unique_ptr<Exchanger> exchanger, int rank, int size, const GroupOptions& options,
+    std::optional<absl::StatusOr<LinkMembership>> links) {
+  auto group =
+      std::make_unique<ExchangeGroup>(std::move(exchanger), rank, size, options, std::move(links));
   DP_RETURN_IF_ERROR(group->Connect()->Wait());
   return group;
 }

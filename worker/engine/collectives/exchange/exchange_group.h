@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "worker/engine/collectives/group.h"
+#include "worker/engine/collectives/links/link_place.h"
 
 namespace dp::engine {
 
@@ -33,10 +34,11 @@ class Exchanger {
   virtual void Interrupt() = 0;
 };
 
-// A group whose ranks exchange their data by `exchanger`, which is connected. Blocks until every
-// rank is here. Errors: DeadlineExceeded; the exchanger's.
-absl::StatusOr<std::unique_ptr<Group>> ConnectExchange(std::unique_ptr<Exchanger> exchanger,
-                                                       int rank, int size,
-                                                       const GroupOptions& options);
+// A group whose ranks exchange their data by `exchanger`, which is connected. It passes messages if
+// it gets the means of `links`, or why there are none. Blocks until every rank is here.
+// Errors: DeadlineExceeded; the exchanger's.
+absl::StatusOr<std::unique_ptr<Group>> ConnectExchange(
+    std::unique_ptr<Exchanger> exchanger, int rank, int size, const GroupOptions& options,
+    std::optional<absl::StatusOr<LinkMembership>> links = std::nullopt);
 
 }  // namespace dp::engine

@@ -18,14 +18,13 @@
 #include "store/prefix_store.h"
 #include "worker/engine/collectives/await_connected.h"
 #include "worker/engine/collectives/call_ledger.h"
-#include "worker/engine/collectives/ended_work.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/gloo/gloo_mesh.h"
 #include "worker/engine/collectives/gloo/gloo_reduce.h"
 #include "worker/engine/collectives/gloo/gloo_transfers.h"
 #include "worker/engine/collectives/gloo/interfaces.h"
 #include "worker/engine/collectives/gloo/striped_group.h"
-#include "worker/engine/collectives/links/peer_links.h"
+#include "worker/engine/collectives/links/group_links.h"
 #include "worker/engine/collectives/operation_queue.h"
 
 namespace dp::engine {
@@ -94,15 +93,11 @@ class GlooGroup : public Group {
     });
   }
 
-  std::unique_ptr<Work> Pass(const Message& message) override {
-    if (absl::Status failure = queue_.failure(); !failure.ok())
-      return std::make_unique<EndedWork>(std::move(failure));
-    return links()->Pass(message);
-  }
+  std::unique_ptr<Work> Pass(const Message& message) override { return links_.Pass(message); }
 
   void Abort(const absl::Status& why) override {
     queue_.Abort(why);
-    if (PeerLinks* const open = links()) open->Abort(why);
+    links_.Abort(why);
   }
 
  private:
@@ -267,23 +262,15 @@ class GlooGroup : public Group {
     mesh_.InterruptLeave();
   }
 
-  void OpenLinks() DP_EXCLUDES(mu_) {
-    auto opened = std::make_unique<PeerLinks>(
-        mesh_.TakeLinks(),
-        PeerLinks::Options{.timeout = options_.group.timeout,
-                           .on_text = [this](int peer, LinkFrame::Kind kind,
-                                             const std::string& text) { Heard(peer, kind, text); },
-                           .on_told = [this] { Conclude(); },
-                           .on_failure = [this](const absl::Status& why) { queue_.Break(why); }});
-    MutexLock lock(mu_);
-    links_ = std::move(opened);
+  void OpenLinks() {
+    links_.Open(mesh_.TakeLinks(),
+                {.on_text = [this](int peer, LinkFrame::Kind kind,
+                                   const std::string& text) { Heard(peer, kind, text); },
+                 .on_told = [this] { Conclude(); }});
   }
 
-  // Set once, before any operation.
-  PeerLinks* links() DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    return links_.get();
-  }
+  // Not null in an operation.
+  PeerLinks* links() { return links_.links(); }
 
   // How the calls of the ranks differ, once this rank knows it.
   absl::Status difference() DP_EXCLUDES(mu_) {
@@ -301,6 +288,7 @@ class GlooGroup : public Group {
   // Called now and then while somebody waits. A rank whose operation takes long tells rank 0 its
   // calls, once. Rank 0 begins to listen.
   void LookAtCalls() DP_EXCLUDES(mu_) {
+    if (links() == nullptr) return;  // not connected yet
     std::string notes;
     bool late = false;
     {
@@ -308,7 +296,7 @@ class GlooGroup : public Group {
       const absl::Time now = Clock::Steady().Now();
       late = !verdict_.ok() && now - judged_ > kPatience;
       const bool suspects = running_ && !running_->told && now - running_->begun >= kPatience;
-      if (links_ == nullptr || !(late || suspects)) return;
+      if (!(late || suspects)) return;
       if (running_) running_->told = true;
       if (rank() != 0) notes = ledger_.Notes();
     }
@@ -386,8 +374,8 @@ class GlooGroup : public Group {
   absl::Time judged_ DP_GUARDED_BY(mu_);
   absl::Status difference_ DP_GUARDED_BY(mu_);
   GlooMesh mesh_;
-  OperationQueue queue_;                                 // its thread uses the rest
-  std::unique_ptr<PeerLinks> links_ DP_GUARDED_BY(mu_);  // last: they end first
+  OperationQueue queue_;                              // its thread uses the rest
+  GroupLinks links_{queue_, options_.group.timeout};  // last: they end first
 };
 
 absl::StatusOr<std::unique_ptr<Group>> ConnectOver(Store& store, int rank, int size,

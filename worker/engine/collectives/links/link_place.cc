@@ -1,5 +1,6 @@
 #include "worker/engine/collectives/links/link_place.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/eventfd.h>
@@ -80,6 +81,18 @@ std::string LocalLinkAddress(absl::string_view name) {
   // The zero before the name makes it abstract.
   std::memcpy(un.sun_path + 1, name.data(), name.size());
   return {reinterpret_cast<const char*>(&un), offsetof(sockaddr_un, sun_path) + 1 + name.size()};
+}
+
+absl::StatusOr<std::string> NumericLinkAddress(const std::string& address) {
+  sockaddr_in four{};
+  sockaddr_in6 six{};
+  four.sin_family = AF_INET;
+  six.sin6_family = AF_INET6;
+  if (inet_pton(AF_INET, address.c_str(), &four.sin_addr) == 1)
+    return std::string(reinterpret_cast<const char*>(&four), sizeof four);
+  if (inet_pton(AF_INET6, address.c_str(), &six.sin6_addr) == 1)
+    return std::string(reinterpret_cast<const char*>(&six), sizeof six);
+  return absl::InvalidArgumentError(absl::StrCat("'", address, "' is no numeric address"));
 }
 
 absl::StatusOr<FileDescriptor> ListenForLinks(absl::string_view address, int callers) {

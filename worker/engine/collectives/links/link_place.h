@@ -40,6 +40,8 @@ absl::StatusOr<LinkMembership> JoinLinks(int rank, std::vector<LinkPlace> places
 
 // An abstract name of the host's Unix sockets, as an address.
 std::string LocalLinkAddress(absl::string_view name);
+// A numeric IPv4 or IPv6 address and any free port. Errors: InvalidArgument it is none.
+absl::StatusOr<std::string> NumericLinkAddress(const std::string& address);
 // Listens at `address`, whose port may be 0, for `callers` that nobody has accepted yet.
 absl::StatusOr<FileDescriptor> ListenForLinks(absl::string_view address, int callers);
 // The address at which a socket listens.

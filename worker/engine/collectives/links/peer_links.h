@@ -29,7 +29,7 @@ class LinkLoop;
 class PeerLinks {
  public:
   struct Options {
-    absl::Duration timeout;  // of a message, from its call to its end
+    absl::Duration timeout = {};  // of a message, from its call to its end
     // Called on the links' thread with each note and verdict of a peer.
     std::function<void(int peer, LinkFrame::Kind kind, const std::string& text)> on_text;
     // Called on the links' thread when all text that was told has left, or its link has ended.

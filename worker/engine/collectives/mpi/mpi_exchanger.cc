@@ -12,8 +12,6 @@
 namespace dp::engine {
 namespace {
 
-// MPI keeps a copy of messages this short, so that sending one never waits for its receiver.
-constexpr size_t kShortBytes = 512;
 // MPI counts bytes in an int.
 constexpr size_t kMessageBytes = size_t{1} << 30;
 // After an error: how long peers may take to end what they have begun to send, and MPI the rest.
@@ -26,6 +24,8 @@ MpiExchanger::MpiExchanger(MpiProcess& mpi, int rank, std::vector<MpiRank> ranks
     : mpi_(mpi),
       rank_(rank),
       ranks_(std::move(ranks)),
+      taken_(ranks_.size()),
+      given_(ranks_.size()),
       causes_(ranks_.size(), -1),
       farewells_(ranks_.size(), MPI_REQUEST_NULL) {
   // An error shows in the first exchange too.
@@ -86,57 +86,59 @@ void MpiExchanger::Interrupt() {
 
 int MpiExchanger::Begin(const Sent& sent, const Received& received) {
   for (int r = 0; r < size(); ++r) {
-    if (received[r].empty()) continue;
-    if (const int result = BeginReceive(r, received[r]); result != MPI_SUCCESS) return result;
+    const int result = received[r].empty() ? MPI_SUCCESS : BeginReceive(r, received[r]);
+    if (result != MPI_SUCCESS) return result;
   }
   for (int r = 0; r < size(); ++r) {
-    if (sent[r].empty()) continue;
-    const bool is_short = sent[r].size() <= kShortBytes;
-    const int result = is_short ? BeginSend(r, sent[r]) : Post({What::kReadiness, r, sent[r]});
+    const int result = sent[r].empty() ? MPI_SUCCESS : BeginSend(r, sent[r]);
     if (result != MPI_SUCCESS) return result;
   }
   return MPI_SUCCESS;
 }
 
 int MpiExchanger::BeginReceive(int peer, absl::Span<uint8_t> piece) {
-  for (size_t begin = 0; begin < piece.size(); begin += kMessageBytes) {
-    const int result = Post({What::kReceive, peer, piece.subspan(begin, kMessageBytes)});
-    if (result != MPI_SUCCESS) return result;
-  }
-  return piece.size() <= kShortBytes ? MPI_SUCCESS : Post({What::kTold, peer});
+  auto* const head = reinterpret_cast<uint8_t*>(&taken_[peer]);
+  int result = Post({What::kTakeHead, peer, {head, sizeof(Head)}, piece});
+  if (result != MPI_SUCCESS || piece.size() <= kShortBytes) return result;
+  result = PostParts(What::kReceive, peer, piece);
+  return result == MPI_SUCCESS ? Post({What::kTold, peer}) : result;
 }
 
+// MPI keeps a copy of messages as short as a head, so that sending one never waits for its
+// receiver.
 int MpiExchanger::BeginSend(int peer, absl::Span<const uint8_t> piece) {
+  Head& head = given_[peer];
+  const size_t in_head = piece.size() <= kShortBytes ? piece.size() : 0;
+  head.size = piece.size();
+  std::copy_n(piece.data(), in_head, head.piece);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(&head);
+  const int result = Post({What::kGiveHead, peer, {bytes, sizeof(head.size) + in_head}});
+  if (result != MPI_SUCCESS || in_head > 0) return result;
+  return Post({What::kReadiness, peer, {}, piece});
+}
+
+int MpiExchanger::PostParts(What what, int peer, absl::Span<const uint8_t> piece) {
   for (size_t begin = 0; begin < piece.size(); begin += kMessageBytes) {
-    const int result = Post({What::kSend, peer, piece.subspan(begin, kMessageBytes)});
+    const int result = Post({what, peer, piece.subspan(begin, kMessageBytes)});
     if (result != MPI_SUCCESS) return result;
   }
   return MPI_SUCCESS;
 }
 
-int MpiExchanger::Post(Transfer transfer) {
+int MpiExchanger::Post(const Transfer& transfer) {
+  const What what = transfer.what;
   const int peer = transfer.peer, process = ranks_[peer].process;
-  const int bytes = static_cast<int>(transfer.bytes.size());
+  const bool sends = what == What::kGiveHead || what == What::kSend || what == What::kTold;
+  Tags tags = Tags::kReadiness;
+  if (what == What::kTakeHead || what == What::kGiveHead) tags = Tags::kHeads;
+  if (what == What::kReceive || what == What::kSend) tags = Tags::kParts;
+  const int tag = sends ? TagOf(peer, tags, rank_) : TagOf(rank_, tags, peer);
+  auto* const bytes = const_cast<uint8_t*>(transfer.bytes.data());
+  const int count = static_cast<int>(transfer.bytes.size());
   MPI_Request request = MPI_REQUEST_NULL;
-  int result = MPI_SUCCESS;
-  switch (transfer.what) {
-    case What::kReceive:
-      result = MPI_Irecv(const_cast<uint8_t*>(transfer.bytes.data()), bytes, MPI_BYTE, process,
-                         TagOf(rank_, Tags::kPieces, peer), mpi_.world(), &request);
-      break;
-    case What::kSend:
-      result = MPI_Isend(transfer.bytes.data(), bytes, MPI_BYTE, process,
-                         TagOf(peer, Tags::kPieces, rank_), mpi_.world(), &request);
-      break;
-    case What::kReadiness:
-      result = MPI_Irecv(nullptr, 0, MPI_BYTE, process, TagOf(rank_, Tags::kReadiness, peer),
-                         mpi_.world(), &request);
-      break;
-    case What::kTold:
-      result = MPI_Isend(nullptr, 0, MPI_BYTE, process, TagOf(peer, Tags::kReadiness, rank_),
-                         mpi_.world(), &request);
-      break;
-  }
+  const int result = sends
+                         ? MPI_Isend(bytes, count, MPI_BYTE, process, tag, mpi_.world(), &request)
+                         : MPI_Irecv(bytes, count, MPI_BYTE, process, tag, mpi_.world(), &request);
   if (result != MPI_SUCCESS) return result;
   transfers_.push_back(transfer);
   requests_.push_back(request);
@@ -155,25 +157,32 @@ int MpiExchanger::Look(absl::Status* wrong) {
   std::vector<Transfer> ready;
   for (int i = 0; i < ended; ++i) {
     const Transfer& transfer = transfers_[places[i]];
-    int error = MPI_SUCCESS, bytes = 0;
+    int error = MPI_SUCCESS;
     if (result == MPI_ERR_IN_STATUS && statuses[i].MPI_ERROR != MPI_SUCCESS)
       MPI_Error_class(statuses[i].MPI_ERROR, &error);
+    // Only heads tell sizes in every case.
     if (error != MPI_SUCCESS && error != MPI_ERR_TRUNCATE) return statuses[i].MPI_ERROR;
-    MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
-    const bool received = transfer.what == What::kReceive;
-    if (error == MPI_ERR_TRUNCATE || (received && size_t(bytes) != transfer.bytes.size()))
-      *wrong = absl::InvalidArgumentError(
-          absl::StrCat("rank ", transfer.peer, " has sent another number of bytes than rank ",
-                       rank_, " takes, ", transfer.bytes.size()));
+    if (transfer.what == What::kTakeHead) wrong->Update(TakeHead(transfer));
     if (transfer.what == What::kReadiness && !HasSaidFarewell(transfer.peer))
       ready.push_back(transfer);
   }
   ForgetEnded();
   for (const Transfer& transfer : ready) {
-    const int begun = BeginSend(transfer.peer, transfer.bytes);
+    const int begun = PostParts(What::kSend, transfer.peer, transfer.piece);
     if (begun != MPI_SUCCESS) return begun;
   }
   return MPI_SUCCESS;
+}
+
+absl::Status MpiExchanger::TakeHead(const Transfer& transfer) const {
+  const Head& head = taken_[transfer.peer];
+  if (head.size != transfer.piece.size())
+    return absl::InvalidArgumentError(absl::StrCat("rank ", transfer.peer, " has sent ", head.size,
+                                                   " bytes, and rank ", rank_, " takes ",
+                                                   transfer.piece.size()));
+  if (head.size <= kShortBytes)
+    std::copy_n(head.piece, head.size, const_cast<uint8_t*>(transfer.piece.data()));
+  return absl::OkStatus();
 }
 
 void MpiExchanger::ForgetEnded() {
@@ -197,11 +206,14 @@ int MpiExchanger::LookForFarewells() {
   return MPI_SUCCESS;
 }
 
+bool MpiExchanger::IsWait(What what) {
+  return what == What::kTakeHead || what == What::kReceive || what == What::kReadiness;
+}
+
 std::vector<int> MpiExchanger::Awaited() const {
   std::vector<int> awaited;
   for (const Transfer& transfer : transfers_)
-    if (transfer.what == What::kReceive || transfer.what == What::kReadiness)
-      awaited.push_back(transfer.peer);
+    if (IsWait(transfer.what)) awaited.push_back(transfer.peer);
   std::sort(awaited.begin(), awaited.end());
   awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());
   return awaited;
@@ -223,11 +235,8 @@ std::vector<int> MpiExchanger::Gone() const {
 int MpiExchanger::CancelWaits(bool all) {
   for (size_t i = 0; i < requests_.size(); ++i) {
     const Transfer& transfer = transfers_[i];
-    const bool is_short = transfer.bytes.size() <= kShortBytes;
-    const bool comes = !is_short && !all && !HasSaidFarewell(transfer.peer);
-    const bool waits =
-        transfer.what == What::kReadiness || (transfer.what == What::kReceive && !comes);
-    if (!waits) continue;
+    const bool comes = transfer.what == What::kReceive && !all && !HasSaidFarewell(transfer.peer);
+    if (!IsWait(transfer.what) || comes) continue;
     const int result = MPI_Cancel(&requests_[i]);
     if (result != MPI_SUCCESS) return result;
   }

@@ -19,13 +19,13 @@ struct MpiRank {
   int first_tag = 0;  // of MpiExchanger::TagsFor(ranks)
 };
 
-// Moves bytes by MPI's messages between two processes. A short piece is sent at once. A long one is
-// sent once its receiver has said that it waits. No transfer is thus left in flight which this rank
-// cannot end. A rank that leaves or fails says farewell to every peer, and names the rank that is
-// the cause.
+// Moves bytes by MPI's messages between two processes. A head goes ahead of each piece, with its
+// size, and with the piece itself if that is short. A long one is sent once its receiver has said
+// that it waits. No transfer is thus left in flight which this rank cannot end. A rank that leaves
+// or fails says farewell to every peer, and names the rank that is the cause.
 class MpiExchanger : public Exchanger, private MpiUser {
  public:
-  static int TagsFor(int ranks) { return 3 * ranks; }
+  static int TagsFor(int ranks) { return 4 * ranks; }
 
   MpiExchanger(MpiProcess& mpi, int rank, std::vector<MpiRank> ranks);
   ~MpiExchanger() override;
@@ -37,18 +37,28 @@ class MpiExchanger : public Exchanger, private MpiUser {
 
  private:
   // Tags of messages to a rank, by their sender: at these times the number of ranks.
-  enum class Tags { kPieces, kReadiness, kFarewells };
+  enum class Tags { kHeads, kParts, kReadiness, kFarewells };
+
+  static constexpr size_t kShortBytes = 500;
+  struct Head {
+    uint64_t size = 0;  // of the piece
+    uint8_t piece[kShortBytes] = {};
+  };
 
   enum class What {
-    kReceive,    // a part of a piece
-    kSend,       // a part of a piece
+    kTakeHead,
+    kGiveHead,
+    kReceive,    // a part of a long piece
+    kSend,       // a part of a long piece
     kReadiness,  // of the peer, which waits for a long piece
     kTold,       // the peer knows that this rank waits
   };
   struct Transfer {
-    What what = What::kReceive;
+    What what = What::kTakeHead;
     int peer = 0;
     absl::Span<const uint8_t> bytes = {};
+    // With kTakeHead where the piece goes, with kReadiness the piece to send.
+    absl::Span<const uint8_t> piece = {};
   };
 
   int size() const { return static_cast<int>(ranks_.size()); }
@@ -58,13 +68,15 @@ class MpiExchanger : public Exchanger, private MpiUser {
   int Begin(const Sent& sent, const Received& received);
   int BeginReceive(int peer, absl::Span<uint8_t> piece);
   int BeginSend(int peer, absl::Span<const uint8_t> piece);
-  int Post(Transfer transfer);
+  int PostParts(What what, int peer, absl::Span<const uint8_t> piece);
+  int Post(const Transfer& transfer);
   // Takes over what has ended. `wrong` gets the error of a piece of another size.
   int Look(absl::Status* wrong);
+  absl::Status TakeHead(const Transfer& transfer) const;
   void ForgetEnded();
   int LookForFarewells();
-  // Ends the waits for readiness and for short pieces, and either `all` waits for long ones or
-  // those for ranks that have said farewell.
+  // Ends the waits for readiness and heads, and either `all` waits for parts or those for ranks
+  // that have said farewell.
   int CancelWaits(bool all);
   int SayFarewell(int cause);
   bool EndUse() override;
@@ -74,6 +86,8 @@ class MpiExchanger : public Exchanger, private MpiUser {
   // After an error, because the memory is the caller's.
   void EndTransfers(const absl::Status& why);
   void EndWithin(absl::Duration time, bool all);
+  // Whether it ends only by what a peer does.
+  static bool IsWait(What what);
   // The ranks whose pieces, or readiness, have not come.
   std::vector<int> Awaited() const;
   bool HasSaidFarewell(int rank) const;
@@ -86,6 +100,7 @@ class MpiExchanger : public Exchanger, private MpiUser {
   const std::vector<MpiRank> ranks_;
   std::vector<Transfer> transfers_;  // in flight, with requests_
   std::vector<MPI_Request> requests_;
+  std::vector<Head> taken_, given_;  // by peer
   // By rank: the cause that its farewell names, and the wait for it, null once it has come.
   std::vector<int> causes_;
   std::vector<MPI_Request> farewells_;

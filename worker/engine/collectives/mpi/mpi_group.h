@@ -32,6 +32,9 @@ struct MpiOptions {
   GroupOptions group;
   // How long the ranks may take to find each other.
   absl::Duration connect_timeout = absl::Minutes(5);
+  // In digits: where ranks of other hosts reach this one, for messages. They go over TCP, or within
+  // a host over its own sockets.
+  std::string address = {};
 };
 
 // Joins `size` ranks in processes that mpirun has started together, in any order and any selection.

@@ -10,9 +10,8 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "worker/engine/collectives/await_connected.h"
-#include "worker/engine/collectives/ended_work.h"
 #include "worker/engine/collectives/failure.h"
-#include "worker/engine/collectives/links/peer_links.h"
+#include "worker/engine/collectives/links/group_links.h"
 #include "worker/engine/collectives/operation_queue.h"
 #include "worker/engine/collectives/shm/memory_meeting.h"
 #include "worker/engine/collectives/shm/rank_ticks.h"
@@ -116,37 +115,23 @@ class ShmGroup : public Group {
     });
   }
 
-  std::unique_ptr<Work> Pass(const Message& message) override {
-    if (absl::Status failure = queue_.failure(); !failure.ok())
-      return std::make_unique<EndedWork>(std::move(failure));
-    return links()->Pass(message);
-  }
+  std::unique_ptr<Work> Pass(const Message& message) override { return links_.Pass(message); }
 
   void Abort(const absl::Status& why) override {
     queue_.Abort(why);
-    if (PeerLinks* const open = links()) open->Abort(why);
+    links_.Abort(why);
   }
 
  private:
   bool Stopped() const { return queue_.stop_reason().kind != StopReason::Kind::kNone; }
 
   absl::Status Become(SharedMembership membership) DP_EXCLUDES(mu_) {
-    auto links = std::make_unique<PeerLinks>(
-        std::move(membership.links),
-        PeerLinks::Options{.timeout = timeout_,
-                           .on_failure = [this](const absl::Status& why) { queue_.Break(why); }});
+    links_.Open(std::move(membership.links));
     auto connected = std::make_unique<Connected>(std::move(membership), rank_, size_);
     MutexLock lock(mu_);
-    links_ = std::move(links);
     connected_ = std::move(connected);
     interruptible_ = &connected_->ticks;
     return absl::OkStatus();
-  }
-
-  // Set once, before any operation.
-  PeerLinks* links() DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    return links_.get();
   }
 
   // A dead peer takes precedence: its death is why the others are late.
@@ -186,7 +171,7 @@ class ShmGroup : public Group {
   Mutex mu_;
   RankTicks* interruptible_ DP_GUARDED_BY(mu_) = nullptr;  // of connected_
   OperationQueue queue_;                                   // its thread uses the rest
-  std::unique_ptr<PeerLinks> links_ DP_GUARDED_BY(mu_);    // last: they end first
+  GroupLinks links_{queue_, timeout_};                     // last: they end first
 };
 
 }  // namespace
