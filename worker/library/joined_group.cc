@@ -181,6 +181,14 @@ JoinedGroup& MemberOf(const distributed::ProcessGroup& group) {
                   "the ranks that new_group was given");
 }
 
+distributed::ProcessGroup GroupOrDefault(const std::optional<distributed::ProcessGroup>& given) {
+  if (!given) return distributed::default_group();
+  if (*given) return *given;
+  throw DistError(ErrorKind::kWrongState,
+                  "process_group is an empty handle: this rank is no member of the group; leave "
+                  "the option out for the default group, or use the group on its members only");
+}
+
 PendingWork::PendingWork(std::unique_ptr<engine::Work> work, std::string context)
     : context_(std::move(context)), work_(std::move(work)) {}
 

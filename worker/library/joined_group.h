@@ -84,6 +84,9 @@ class JoinedGroup {
 // The membership behind a handle. Throws for an empty one.
 JoinedGroup& MemberOf(const distributed::ProcessGroup& group);
 
+// The group that an option names; without one the default group. Throws for an empty handle.
+distributed::ProcessGroup GroupOrDefault(const std::optional<distributed::ProcessGroup>& given);
+
 // An operation of a group.
 class PendingWork {
  public:

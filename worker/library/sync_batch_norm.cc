@@ -18,7 +18,7 @@ SyncBatchNorm::SyncBatchNorm(size_t channels, const Options& options)
       running_mean(channels),
       running_var(channels, 1),
       options_(options),
-      group_(options.process_group ? options.process_group : default_group()),
+      group_(library::GroupOrDefault(options.process_group)),
       mean_(channels),
       inverse_deviation_(channels) {}
 

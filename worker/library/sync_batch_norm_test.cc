@@ -131,6 +131,12 @@ TEST(SyncBatchNormTest, RejectsArraysAndBatchesByTheirSizes) {
   });
 }
 
+TEST(SyncBatchNormTest, AnEmptyProcessGroupIsNotTheDefaultGroup) {
+  const DistError error = ErrorOf([] { SyncBatchNorm(1, {.process_group = ProcessGroup()}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kWrongState);
+  EXPECT_THAT(error.what(), HasSubstr("process_group is an empty handle"));
+}
+
 TEST(BatchStatisticsTest, LargeMeansDoNotCancel) {
   const std::vector<float> one = {1e6f, 1e6f + 1}, two = {1e6f + 2, 1e6f + 3};
   std::vector<double> packed = library::SumUp(one, 2, 1).Packed();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <latch>
 #include <optional>
 #include <utility>
@@ -365,6 +366,52 @@ TEST(DistributedDataParallelTest, AnEndWithinABackwardAbortsTheGroup) {
     }
     aborted.wait();  // rank 1 leaves only then
   });
+}
+
+TEST(DistributedDataParallelTest, ABackwardWhosePeerNeverComesIsAnErrorThatStays) {
+  std::latch done(1);
+  OnRanks(
+      2, "auto",
+      [&](const ProcessGroup& group) {
+        ListedModule module = Layers();
+        DistributedDataParallel ddp(module, {.process_group = group});
+        if (group.rank() == 1) return done.wait();
+        const DistError first = ErrorOf([&] { Step(ddp, module, 1); });
+        EXPECT_EQ(first.kind(), ErrorKind::kTimeout);
+        EXPECT_THAT(first.missing_ranks(), ElementsAre(1));
+        for (const auto& call : std::vector<std::function<void()>>{
+                 [&] { Step(ddp, module, 1); },
+                 [&] { ddp.gradient_ready(3); },
+                 [&] { ddp.finish_backward(); },
+                 [&] { ddp.join([] {}); },
+             })
+          EXPECT_STREQ(ErrorOf(call).what(), first.what());
+        done.count_down();
+      },
+      std::chrono::seconds(2));
+}
+
+TEST(DistributedDataParallelTest, AHookThatThrowsIsAnErrorThatStays) {
+  OnRanks(1, "auto", [](const ProcessGroup& group) {
+    ListedModule module = Layers();
+    DistributedDataParallel ddp(module, {.process_group = group, .bucket_cap_mb = kOneLayer});
+    ddp.register_comm_hook([](const GradientBucket& bucket) {
+      if (bucket.index == 1) throw DistError(ErrorKind::kProgramFailed, "no codec");
+      return allreduce_hook(bucket);
+    });
+    ddp.gradient_ready(3);
+    for (const size_t p : {2, 1, 0})
+      EXPECT_STREQ(ErrorOf([&] { ddp.gradient_ready(p); }).what(), "no codec");
+    EXPECT_STREQ(ErrorOf([&] { ddp.finish_backward(); }).what(), "no codec");
+  });
+}
+
+TEST(DistributedDataParallelTest, AnEmptyProcessGroupIsNotTheDefaultGroup) {
+  ListedModule module = Layers();
+  const DistError error =
+      ErrorOf([&] { DistributedDataParallel(module, {.process_group = ProcessGroup()}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kWrongState);
+  EXPECT_THAT(error.what(), HasSubstr("process_group is an empty handle: this rank is no member"));
 }
 
 TEST(DistributedDataParallelTest, AHookAndAReduceTypeExcludeEachOther) {

@@ -59,7 +59,7 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
                              const distributed::DistributedDataParallelOptions& options)
     : module_(module),
       options_(options),
-      group_(options.process_group ? options.process_group : distributed::default_group()),
+      group_(GroupOrDefault(options.process_group)),
       parameters_(CheckedParameters(module, options)),
       buffers_(module.buffers()),
       sizes_(GradientSizesOf(parameters_)),
@@ -144,6 +144,10 @@ void ModuleReducer::LayOutAsOn(int root) {
   LayOut(std::vector<size_t>(order.begin(), order.end()));
 }
 
+void ModuleReducer::CheckUsable() const {
+  if (failure_) std::rethrow_exception(failure_);
+}
+
 void ModuleReducer::CheckFinished(absl::string_view call) const {
   if (!progress_.begun()) return;
   throw DistError(ErrorKind::kWrongState,
@@ -152,6 +156,7 @@ void ModuleReducer::CheckFinished(absl::string_view call) const {
 }
 
 void ModuleReducer::BeginForward() {
+  CheckUsable();
   CheckFinished("begin_forward");
   if (joining_) {
     round_ = Announce(sync_ ? Presence::kTraining : Presence::kAccumulating);
@@ -169,6 +174,7 @@ void ModuleReducer::PrepareForward(const Round& round) {
 }
 
 void ModuleReducer::GradientReady(size_t parameter) {
+  CheckUsable();
   if (joining_ && !announced_) {
     throw DistError(ErrorKind::kWrongState,
                     absl::StrCat(member().Context(),
@@ -188,7 +194,19 @@ void ModuleReducer::Complete(absl::Span<const size_t> parameters) {
 }
 
 void ModuleReducer::CompletePlace(size_t place) {
-  for (const int bucket : schedule_->Ready(static_cast<int>(place))) Launch(bucket);
+  const std::vector<int> complete = schedule_->Ready(static_cast<int>(place));
+  Exchange([&] {
+    for (const int bucket : complete) Launch(bucket);
+  });
+}
+
+void ModuleReducer::Exchange(const std::function<void()>& part) {
+  try {
+    part();
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
+  }
 }
 
 void ModuleReducer::CopyIn(size_t parameter) {
@@ -214,10 +232,11 @@ void ModuleReducer::Launch(int bucket) {
 }
 
 void ModuleReducer::FinishBackward() {
+  CheckUsable();
   announced_ = false;
   if (!sync_) return progress_.FinishWithoutSync();
   Complete(OrThrow(progress_.Finish(), ErrorSource::kCaller, member().Context()));
-  EndBuckets();
+  Exchange([this] { EndBuckets(); });
   ShareUse(progress_.used());
   progress_.ForgetUse();
   for (size_t p = 0; p < parameters_.size(); ++p) {

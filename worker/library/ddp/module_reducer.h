@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -56,6 +57,8 @@ class ModuleReducer {
   std::span<float> gradients() const;
 
  private:
+  // Throws the error of an exchange again, if there was one.
+  void CheckUsable() const;
   // No backward is in progress. `call` needs that.
   void CheckFinished(absl::string_view call) const;
   // Another way to average may be set now. `call` sets it.
@@ -73,6 +76,8 @@ class ModuleReducer {
 
   void CopyIn(size_t parameter);
   void Complete(absl::Span<const size_t> parameters);
+  // Runs a part of the exchange of buckets, and remembers its error.
+  void Exchange(const std::function<void()>& part);
   // Launches the buckets that are complete with this gradient.
   void CompletePlace(size_t place);
   void Launch(int bucket);
@@ -104,6 +109,9 @@ class ModuleReducer {
   std::optional<engine::BucketSchedule> schedule_;
   std::vector<std::function<void()>> ends_;  // by bucket, as far as launched
   std::vector<bool> used_;                   // by parameter, on any rank
+  // The first error of an exchange of buckets. Peers may have exchanged others by then, so that no
+  // later backward fits theirs.
+  std::exception_ptr failure_;
 
   bool sync_ = true;
   bool synced_once_ = false;   // a backward was averaged

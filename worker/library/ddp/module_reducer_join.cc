@@ -15,6 +15,7 @@ using distributed::ErrorKind;
 
 void ModuleReducer::Join(const std::function<void()>& train,
                          const distributed::JoinOptions& options) {
+  CheckUsable();
   if (joining_) {
     throw DistError(ErrorKind::kWrongState,
                     absl::StrCat(member().Context(), ": join within join; end the first one"));
@@ -66,7 +67,7 @@ void ModuleReducer::Shadow() {
     PrepareForward(round_);
     std::fill(memory_.begin(), memory_.end(), uint8_t{0});
     for (const size_t parameter : all) CompletePlace(layout_.places[parameter]);
-    EndBuckets();
+    Exchange([this] { EndBuckets(); });
     ShareUse(unused);
   }
 }

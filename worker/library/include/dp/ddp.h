@@ -50,8 +50,8 @@ struct DistributedDataParallelOptions {
   int dim = 0;  // where a rank's batch has its samples
   // Before each forward, all ranks take rank 0's buffers.
   bool broadcast_buffers = true;
-  // Empty: the default group.
-  ProcessGroup process_group = {};
+  // Without one: the default group.
+  std::optional<ProcessGroup> process_group = std::nullopt;
   // The largest bucket. The first one has at most 1 MiB, so that communication begins early.
   double bucket_cap_mb = 25;
   // Lets a backward report fewer gradients than there are parameters. The others count as they are.
@@ -91,13 +91,14 @@ struct JoinOptions {
 //   }
 //
 // Backward adds to the gradients, which begin at zero. Every rank makes the same calls in the same
-// order. They throw DistError; after one, the gradients must not be used. The module outlives this
-// object. The memory that it takes for gradients is the group's, and ends with it.
-// Calls come from one thread at a time.
+// order. They throw DistError; after one, the gradients must not be used. An error of an exchange
+// stays: every later call of a step throws it again. The module outlives this object. The memory
+// that it takes for gradients is the group's, and ends with it. Calls come from one thread at a
+// time.
 class DistributedDataParallel {
  public:
   // Errors: kMismatch the first parameter or buffer in which ranks differ, alike on all ranks.
-  // kInvalidArgument an option or a parameter.
+  // kInvalidArgument an option or a parameter. kWrongState process_group is an empty handle.
   explicit DistributedDataParallel(Module& module,
                                    const DistributedDataParallelOptions& options = {});
   DistributedDataParallel(DistributedDataParallel&&) noexcept;

@@ -22,11 +22,12 @@ class SyncBatchNorm {
     double eps = 1e-5;
     // The weight of a new batch in the running values; without it, all batches count alike.
     std::optional<double> momentum = 0.1;
-    // Empty: the default group.
-    ProcessGroup process_group = {};
+    // Without one: the default group.
+    std::optional<ProcessGroup> process_group = std::nullopt;
   };
 
   explicit SyncBatchNorm(size_t channels) : SyncBatchNorm(channels, Options()) {}
+  // Errors: kWrongState process_group is an empty handle.
   SyncBatchNorm(size_t channels, const Options& options);
 
   // Training: normalizes by the batch of all ranks, and moves the running values to it.
