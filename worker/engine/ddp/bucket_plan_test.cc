@@ -24,6 +24,11 @@ TEST(BucketPlanTest, TheFirstBucketHasItsOwnCap) {
               ElementsAre(2, 4, 1));
 }
 
+TEST(BucketPlanTest, TheDefaultCapsAreOneAndTwentyFiveMebibytes) {
+  const std::vector<int64_t> quarters(105, 65536);  // of a MiB
+  EXPECT_THAT(Counts(PlanBuckets(LayoutOfSizes(quarters))), ElementsAre(4, 100, 1));
+}
+
 TEST(BucketPlanTest, AParameterAboveTheCapIsAlone) {
   EXPECT_THAT(Counts(PlanBuckets(LayoutOfSizes({100, 16, 1000, 16, 16}), kSmall)),
               ElementsAre(1, 1, 1, 2));

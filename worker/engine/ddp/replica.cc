@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<std::string>> GatherTexts(Group& ranks, const std::st
 }
 
 // Errors: FailedPrecondition for the first line in which a text differs from rank 0's.
-absl::Status CheckLayoutsAgree(const std::vector<std::string>& texts) {
+absl::Status CheckLayoutsAgree(absl::string_view kind, const std::vector<std::string>& texts) {
   std::vector<std::vector<std::string>> lines;  // by rank
   size_t count = 0;
   for (const std::string& text : texts) {
@@ -53,7 +53,7 @@ absl::Status CheckLayoutsAgree(const std::vector<std::string>& texts) {
     count = std::max(count, lines.back().size());
   }
   auto line = [&](size_t rank, size_t i) {
-    return i < lines[rank].size() ? lines[rank][i] : std::string("no such parameter");
+    return i < lines[rank].size() ? lines[rank][i] : absl::StrCat("no such ", kind);
   };
   for (size_t i = 0; i < count; ++i) {
     std::string others;
@@ -61,22 +61,22 @@ absl::Status CheckLayoutsAgree(const std::vector<std::string>& texts) {
       if (line(r, i) != line(0, i)) absl::StrAppend(&others, "; rank ", r, " has ", line(r, i));
     if (!others.empty())
       return absl::FailedPreconditionError(
-          absl::StrCat("replicas differ in parameter ", i, ": rank 0 has ", line(0, i), others));
+          absl::StrCat("replicas differ in ", kind, " ", i, ": rank 0 has ", line(0, i), others));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status CheckReplicasAgree(Group& group, const std::string& lines) {
+absl::Status CheckReplicasAgree(Group& group, absl::string_view kind, const std::string& lines) {
   DP_ASSIGN_OR_RETURN(const std::vector<std::string> texts, GatherTexts(group, lines));
-  return CheckLayoutsAgree(texts);
+  return CheckLayoutsAgree(kind, texts);
 }
 
 absl::Status AlignReplicas(Group& group, const ParameterLayout& layout, absl::Span<float> values) {
   DP_CHECK(static_cast<int64_t>(values.size()) == layout.size);
   if (group.size() == 1) return absl::OkStatus();
-  DP_RETURN_IF_ERROR(CheckReplicasAgree(group, Describe(layout)));
+  DP_RETURN_IF_ERROR(CheckReplicasAgree(group, "parameter", Describe(layout)));
   return group
       .Broadcast({reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float)}, 0)
       ->Wait();

@@ -61,5 +61,15 @@ TEST(ReplicaTest, ARankWithFewerParametersIsNamed) {
             "replicas differ in parameter 1: rank 0 has p1 2 at 16; rank 1 has no such parameter");
 }
 
+TEST(ReplicaTest, TheKindOfWhatDiffersIsNamed) {
+  auto groups = MakeLocalGroups(2, {.timeout = absl::Seconds(60)});
+  std::vector<std::jthread> threads;
+  for (auto& group : groups)
+    threads.emplace_back([&group = *group] {
+      EXPECT_EQ(CheckReplicasAgree(group, "buffer", group.rank() == 0 ? "mean 2\n" : "").message(),
+                "replicas differ in buffer 0: rank 0 has mean 2; rank 1 has no such buffer");
+    });
+}
+
 }  // namespace
 }  // namespace dp::engine

@@ -3,12 +3,14 @@
 #include <functional>
 #include <latch>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "dp/ddp.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/library/testing/linear_module.h"
 #include "worker/library/testing/listed_module.h"
 #include "worker/library/testing/rank_threads.h"
 #include "worker/library/testing/thrown.h"
@@ -19,11 +21,13 @@ namespace dp::distributed {
 namespace {
 
 using library::ErrorOf;
+using library::LinearModule;
 using library::ListedModule;
 using library::OnRanks;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 using Options = DistributedDataParallelOptions;
 
@@ -77,6 +81,50 @@ TEST(DistributedDataParallelTest, TheWorkedExampleGivesTheMeanOverRanks) {
   });
 }
 
+TEST(DistributedDataParallelTest, ALinearModuleGivesTheWorkedExample) {
+  OnRanks(2, "auto", [](const ProcessGroup& group) {
+    const int rank = group.rank();
+    const std::vector<float> input =
+        rank == 0 ? std::vector<float>{0.5209f, 0.3261f} : std::vector<float>{-0.1868f, -1.0617f};
+    std::vector<float> label(3);
+    label[rank] = 1;  // the gradient of the loss, the sum of output * label, by the output
+    LinearModule linear(2, 3);
+    DistributedDataParallel ddp(linear, {.process_group = group});
+    ddp.begin_forward();
+    linear.forward({Tensor({1, 2}, input)});
+    linear.backward(Tensor({1, 3}, label));
+    for (const size_t p : {1, 0}) ddp.gradient_ready(p);
+    ddp.finish_backward();
+    EXPECT_THAT(linear.weight_gradient, ElementsAre(0.26045f, 0.16305f, -0.0934f, -0.53085f, 0, 0));
+    EXPECT_THAT(linear.bias_gradient, ElementsAre(0.5f, 0.5f, 0));
+  });
+}
+
+TEST(DistributedDataParallelTest, EveryOptionHasItsDefault) {
+  const Options options;
+  EXPECT_THAT(options.device_ids, IsEmpty());
+  EXPECT_EQ(options.output_device, "");
+  EXPECT_EQ(options.dim, 0);
+  EXPECT_TRUE(options.broadcast_buffers);
+  EXPECT_FALSE(options.process_group);
+  EXPECT_EQ(options.bucket_cap_mb, 25);
+  EXPECT_FALSE(options.find_unused_parameters);
+  EXPECT_FALSE(options.check_reduction);
+  EXPECT_TRUE(options.gradient_as_bucket_view);
+  EXPECT_FALSE(options.static_graph);
+  EXPECT_EQ(options.reduce_type, std::nullopt);
+}
+
+TEST(DistributedDataParallelTest, TheFirstBucketIsOfOneMebibyteAndOthersOfTwentyFive) {
+  OnRanks(1, "auto", [](const ProcessGroup& group) {
+    std::vector<ListedModule::Values> layers;
+    for (int i = 0; i < 27; ++i)
+      layers.push_back({"layer" + std::to_string(i), std::vector<float>(262144)});  // 1 MiB
+    ListedModule module(layers);
+    EXPECT_EQ(DistributedDataParallel(module, {.process_group = group}).buckets(), 3u);
+  });
+}
+
 TEST(DistributedDataParallelTest, EveryReplicaBeginsAsRankZeros) {
   OnRanks(3, "auto", [](const ProcessGroup& group) {
     ListedModule module({{"w", {float(group.rank()), 7}}}, {{"mean", {float(10 + group.rank())}}});
@@ -96,6 +144,38 @@ TEST(DistributedDataParallelTest, ReplicasThatDifferAreAnErrorOnEveryRank) {
                 AllOf(HasSubstr("rank 0 has w 4 float32"), HasSubstr("rank 2 has w 3 float32"),
                       HasSubstr("build the same model")));
   });
+}
+
+// Wraps `zeros` on rank 0 and `ones` on rank 1; returns the error of both.
+std::string Disagreement(Module& zeros, Module& ones) {
+  std::array<std::string, 2> said;
+  OnRanks(2, "auto", [&](const ProcessGroup& group) {
+    const DistError error = ErrorOf([&] {
+      DistributedDataParallel(group.rank() == 0 ? zeros : ones, {.process_group = group});
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
+    const std::string what = error.what(), begin = "replicas differ";
+    EXPECT_THAT(what, HasSubstr(begin));
+    said[group.rank()] = what.substr(std::min(what.find(begin), what.size()));
+  });
+  EXPECT_EQ(said[0], said[1]);
+  return said[0];
+}
+
+TEST(DistributedDataParallelTest, TheFirstDifferenceOfReplicasIsNamed) {
+  const auto said = [](auto zeros, auto ones) { return Disagreement(zeros, ones); };
+  EXPECT_EQ(said(LinearModule(2, 3), LinearModule(3, 2)),  // as many values
+            "replicas differ in parameter 0: rank 0 has weight 3x2 float32; rank 1 has weight 2x3 "
+            "float32; build the same model on every rank");
+  const ListedModule two({{"a", {1}}, {"b", {2}}}, {{"mean", {0, 0}}});
+  EXPECT_THAT(said(two, ListedModule({{"a", {1}}, {"c", {2}}}, {{"mean", {0, 0}}})),
+              HasSubstr("in parameter 1: rank 0 has b 1 float32; rank 1 has c 1 float32;"));
+  EXPECT_THAT(said(two, ListedModule({{"a", {1}}}, {{"mean", {0, 0}}})),
+              HasSubstr("in parameter 1: rank 0 has b 1 float32; rank 1 has no such parameter;"));
+  EXPECT_THAT(said(two, ListedModule({{"a", {1}}, {"b", {2}}}, {{"mean", {0}}})),
+              HasSubstr("in buffer 0: rank 0 has mean 2 float32; rank 1 has mean 1 float32;"));
+  EXPECT_THAT(said(two, ListedModule({{"a", {1}}, {"b", {2}}})),
+              HasSubstr("in buffer 0: rank 0 has mean 2 float32; rank 1 has no such buffer;"));
 }
 
 TEST(DistributedDataParallelTest, GradientsAreReducedWhereTheModuleWritesThem) {

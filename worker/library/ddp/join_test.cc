@@ -62,6 +62,12 @@ TEST(JoinTest, RanksWithoutBatchesCountAsZerosAndTakeTheWeights) {
   });
 }
 
+TEST(JoinTest, EveryOptionHasItsDefault) {
+  const JoinOptions options;
+  EXPECT_TRUE(options.divide_by_initial_world_size);
+  EXPECT_FALSE(options.throw_on_early_termination);
+}
+
 TEST(JoinTest, TheMeanCanBeOverRanksThatTrain) {
   OnRanks(2, "auto", [](const ProcessGroup& group) {
     ListedModule module = TwoWeights();

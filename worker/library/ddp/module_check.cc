@@ -60,9 +60,12 @@ void CheckName(std::set<std::string>& names, const std::string& name, const std:
 }
 
 template <typename Value>
-void AppendLine(std::string& lines, const Value& value) {
-  absl::StrAppend(&lines, value.name, " ", ShapeName(value.shape), " ", TypeName(value.values.type),
-                  "\n");
+std::string LinesOf(const std::vector<Value>& values) {
+  std::string lines;
+  for (const Value& value : values)
+    absl::StrAppend(&lines, value.name, " ", ShapeName(value.shape), " ",
+                    TypeName(value.values.type), "\n");
+  return lines;
 }
 
 }  // namespace
@@ -105,13 +108,11 @@ void CheckOptions(const distributed::DistributedDataParallelOptions& options) {
         absl::StrCat("reduce_type is ", TypeName(*options.reduce_type), "; give a float"));
 }
 
-std::string Describe(const std::vector<distributed::Parameter>& parameters,
-                     const std::vector<distributed::Buffer>& buffers) {
-  std::string lines;
-  for (const auto& parameter : parameters) AppendLine(lines, parameter);
-  for (const auto& buffer : buffers) AppendLine(lines, buffer);
-  return lines;
+std::string Describe(const std::vector<distributed::Parameter>& parameters) {
+  return LinesOf(parameters);
 }
+
+std::string Describe(const std::vector<distributed::Buffer>& buffers) { return LinesOf(buffers); }
 
 std::vector<std::string> NamesOf(const std::vector<distributed::Parameter>& parameters) {
   std::vector<std::string> names;

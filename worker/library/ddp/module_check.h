@@ -16,9 +16,9 @@ void CheckModule(const std::vector<distributed::Parameter>& parameters,
                  const std::vector<distributed::Buffer>& buffers);
 void CheckOptions(const distributed::DistributedDataParallelOptions& options);
 
-// One line for each parameter and buffer: "fc1.weight 3x2 float32".
-std::string Describe(const std::vector<distributed::Parameter>& parameters,
-                     const std::vector<distributed::Buffer>& buffers);
+// One line for each: "fc1.weight 3x2 float32".
+std::string Describe(const std::vector<distributed::Parameter>& parameters);
+std::string Describe(const std::vector<distributed::Buffer>& buffers);
 std::vector<std::string> NamesOf(const std::vector<distributed::Parameter>& parameters);
 std::vector<GradientSize> GradientSizesOf(const std::vector<distributed::Parameter>& parameters);
 

@@ -68,7 +68,8 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
       is_view_(parameters_.size()),
       used_(parameters_.size(), true),
       round_(RoundOfAll(group_.size())) {
-  CheckReplicas();
+  CheckReplicas("parameter", Describe(parameters_));
+  CheckReplicas("buffer", Describe(buffers_));
   TakeReplicaOf(0);
   const std::vector<size_t> ready = LastFirst(parameters_.size());
   memory_ = member().Allocate(LayOutGradients(sizes_, ready, BucketsOf(options_)).bytes);
@@ -81,9 +82,8 @@ ModuleReducer::~ModuleReducer() {
   if (!ends_.empty()) member().Abort("DistributedDataParallel ended within a backward");
 }
 
-void ModuleReducer::CheckReplicas() {
-  const absl::Status agree =
-      engine::CheckReplicasAgree(member().here(), Describe(parameters_, buffers_));
+void ModuleReducer::CheckReplicas(absl::string_view kind, const std::string& lines) const {
+  const absl::Status agree = engine::CheckReplicasAgree(member().here(), kind, lines);
   if (absl::IsFailedPrecondition(agree)) {
     throw DistError(ErrorKind::kMismatch,
                     absl::StrCat(member().Context(), ": ", std::string(agree.message()),

@@ -63,7 +63,8 @@ class ModuleReducer {
   void CheckFinished(absl::string_view call) const;
   // Another way to average may be set now. `call` sets it.
   void CheckHookMayChange(absl::string_view call) const;
-  void CheckReplicas();
+  // All ranks have the same `lines` of a kind: "parameter" or "buffer".
+  void CheckReplicas(absl::string_view kind, const std::string& lines) const;
   void TakeReplicaOf(int root);
   void TakeBuffersOf(int root);
 
