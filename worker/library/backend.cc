@@ -56,9 +56,9 @@ absl::StatusOr<OpenedGroup> OpenHierarchical(OpenStore& store, const GroupPlace&
 
 }  // namespace
 
-bool IsOwnBackend(absl::string_view name) {
+bool IsReserved(absl::string_view name) {
   return name == "auto" || name == "shm" || name == "hierarchical" || name == "gloo" ||
-         name == "nccl" || name == "mpi";
+         name == "nccl" || name == "mpi" || name == "undefined";
 }
 
 absl::StatusOr<std::string> BackendNamed(absl::string_view name) {

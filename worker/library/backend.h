@@ -28,8 +28,9 @@ struct OpenedGroup {
   std::string backend;  // "shm", "hierarchical", "gloo", "mpi" or a registered one
 };
 
-// Whether a name in lower case is a backend of dp, in this build or another.
-bool IsOwnBackend(absl::string_view name);
+// Whether a program cannot register this name in lower case. Names of dp's backends are reserved,
+// in this build or another, and so is "undefined", torch's name for none.
+bool IsReserved(absl::string_view name);
 
 // Connects the ranks of `store` by `backend`, a result of BackendNamed. "auto" is shared memory
 // where all ranks are on one host. It is Gloo where each rank has a host of its own, and the

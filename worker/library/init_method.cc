@@ -20,8 +20,9 @@ namespace {
 using distributed::InitOptions;
 
 absl::Status Invalid(const absl::AlphaNum& a, const absl::AlphaNum& b = "",
-                     const absl::AlphaNum& c = "", const absl::AlphaNum& d = "") {
-  return absl::InvalidArgumentError(absl::StrCat(a, b, c, d));
+                     const absl::AlphaNum& c = "", const absl::AlphaNum& d = "",
+                     const absl::AlphaNum& e = "") {
+  return absl::InvalidArgumentError(absl::StrCat(a, b, c, d, e));
 }
 
 absl::Status CheckPlace(const Meeting& meeting) {
@@ -33,13 +34,18 @@ absl::Status CheckPlace(const Meeting& meeting) {
   return absl::OkStatus();
 }
 
-// The place, which only the options give.
-absl::Status TakePlace(const InitOptions& options, absl::string_view with, Meeting* meeting) {
+// Completes the errors of tcp://.
+constexpr absl::string_view kNoDiscovery = ", because ranks are not discovered by group_name";
+
+// The place, which only the options give. `why` ends the error.
+absl::Status TakePlace(const InitOptions& options, absl::string_view with, Meeting* meeting,
+                       absl::string_view why = "") {
   std::vector<absl::string_view> missing;
   if (!options.world_size) missing.push_back("world_size");
   if (!options.rank) missing.push_back("rank");
   if (!missing.empty())
-    return Invalid(with, " needs ", absl::StrJoin(missing, " and "), "; set it in InitOptions");
+    return Invalid(with, " needs ", absl::StrJoin(missing, " and "), "; set it in InitOptions",
+                   why);
   meeting->world_size = *options.world_size;
   meeting->rank = *options.rank;
   return CheckPlace(*meeting);
@@ -56,7 +62,8 @@ absl::StatusOr<Meeting> ReadTcp(const InitOptions& options, absl::string_view ad
   Meeting meeting{.where = Meeting::Where::kTcp};
   if (absl::StrContains(address, '?') || absl::StrContains(address, '/'))
     return Invalid("init method ", options.init_method,
-                   " has more than HOST:PORT; set rank and world_size in InitOptions");
+                   " has more than HOST:PORT; set rank and world_size in InitOptions",
+                   kNoDiscovery);
   DP_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(std::string(address)));
   int port = 0;
   (void)absl::SimpleAtoi(parsed.port, &port);  // ParseHostPort has checked it
@@ -66,7 +73,7 @@ absl::StatusOr<Meeting> ReadTcp(const InitOptions& options, absl::string_view ad
     return Invalid("init method ", options.init_method,
                    " has a multicast address, at which nobody can serve the store where the ranks "
                    "meet; give an address of rank 0's host");
-  DP_RETURN_IF_ERROR(TakePlace(options, options.init_method, &meeting));
+  DP_RETURN_IF_ERROR(TakePlace(options, options.init_method, &meeting, kNoDiscovery));
   return meeting;
 }
 

@@ -102,6 +102,15 @@ TEST_F(InitMethodTest, TcpHasAHostAndAPort) {
   EXPECT_THAT(Fault(At("tcp://h:1?rank=0")), HasSubstr("set rank and world_size in InitOptions"));
 }
 
+TEST_F(InitMethodTest, DiscoveryByGroupNameIsRefusedWithTheReason) {
+  EXPECT_EQ(Fault({.init_method = "tcp://h:1", .group_name = "mine"}),
+            "tcp://h:1 needs world_size and rank; set it in InitOptions, because ranks are not "
+            "discovered by group_name");
+  EXPECT_EQ(Fault(At("tcp://h:1?group_name=mine")),
+            "init method tcp://h:1?group_name=mine has more than HOST:PORT; set rank and "
+            "world_size in InitOptions, because ranks are not discovered by group_name");
+}
+
 TEST_F(InitMethodTest, AMulticastAddressIsRefusedWithTheReason) {
   for (const char* method : {"tcp://239.1.2.3:7071", "tcp://[ff02::1]:7071"}) {
     EXPECT_THAT(Fault(At(method)),
@@ -115,6 +124,7 @@ TEST_F(InitMethodTest, AMulticastAddressIsRefusedWithTheReason) {
 TEST_F(InitMethodTest, TcpAndFileNeedAPlaceFromTheOptions) {
   EXPECT_THAT(Fault({.init_method = "tcp://h:1"}),
               HasSubstr("tcp://h:1 needs world_size and rank; set it in InitOptions"));
+  EXPECT_THAT(Fault({.init_method = "file:///f", .rank = 0}), Not(HasSubstr("group_name")));
   EXPECT_THAT(Fault({.init_method = "file:///f", .rank = 0}), HasSubstr("needs world_size;"));
 }
 

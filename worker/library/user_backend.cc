@@ -114,7 +114,7 @@ namespace dp::distributed {
 
 void register_backend(std::string_view name, BackendFactory factory) {
   const std::string lower = absl::AsciiStrToLower({name.data(), name.size()});
-  if (lower.empty() || library::IsOwnBackend(lower)) {
+  if (lower.empty() || library::IsReserved(lower)) {
     throw DistError(ErrorKind::kInvalidArgument,
                     absl::StrCat("backend '", lower, "' cannot be registered; give it a name that ",
                                  "is not one of dp's own"));

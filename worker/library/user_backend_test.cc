@@ -92,6 +92,18 @@ TEST_F(UserBackendTest, ItRunsEveryCollective) {
   });
 }
 
+TEST_F(UserBackendTest, ItHasNoMessages) {
+  OnRanks(2, "ByStore", [](const ProcessGroup& group) {
+    std::vector<float> data(1);
+    const bool first = group.rank() == 0;
+    const DistError error =
+        ErrorOf([&] { first ? send(data, 1, 0, group) : recv(data, 0, 0, group); });
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+    EXPECT_THAT(error.what(), HasSubstr("this backend has no messages between two ranks"));
+    barrier(group);
+  });
+}
+
 TEST_F(UserBackendTest, ItsSumsHaveTheBitsOfEveryBackend) {
   std::vector<std::vector<float>> sums(2);
   const auto sum_over = [&](const std::string& backend, std::vector<float>& sum) {
@@ -172,7 +184,7 @@ TEST_F(UserBackendTest, NamesAreKnownInAnyCaseAndTakenOnce) {
   EXPECT_EQ(is_backend_available("hierarchical"), is_gloo_available());
   EXPECT_FALSE(is_backend_available("nonesuch"));
   EXPECT_EQ(ErrorOf([&] { register_backend("byStore", none); }).kind(), ErrorKind::kWrongState);
-  for (const char* name : {"gloo", "Auto", "nccl", ""})
+  for (const char* name : {"gloo", "Auto", "nccl", "mpi", "Hierarchical", "UNDEFINED", ""})
     EXPECT_EQ(ErrorOf([&] { register_backend(name, none); }).kind(), ErrorKind::kInvalidArgument);
   register_backend("none", none);
   EXPECT_THAT(ErrorOf([] {
