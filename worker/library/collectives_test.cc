@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <latch>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "dp/distributed.h"
@@ -23,13 +26,13 @@ using ::testing::IsEmpty;
 class CollectivesTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (backend_ == "gloo" && !is_gloo_available()) GTEST_SKIP() << "no Gloo";
+    if (!is_backend_available(backend_)) GTEST_SKIP() << "no Gloo";
   }
 
   const std::string backend_ = GetParam();
 };
 
-INSTANTIATE_TEST_SUITE_P(, CollectivesTest, ::testing::Values("gloo", "shm"),
+INSTANTIATE_TEST_SUITE_P(, CollectivesTest, ::testing::Values("gloo", "shm", "hierarchical"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(CollectivesTest, AllReduceTakesEveryTypeAndOperation) {
@@ -80,6 +83,23 @@ TEST_P(CollectivesTest, ReduceScatterGivesEachRankItsPart) {
     std::vector<float> output(2);
     reduce_scatter(output, input, ReduceOp::kSum, group);
     EXPECT_THAT(output, group.rank() == 0 ? ElementsAre(2, 4) : ElementsAre(60, 81));
+  });
+}
+
+TEST_P(CollectivesTest, ReduceAndReduceScatterTakeEveryOperation) {
+  OnRanks(3, backend_, [](const ProcessGroup& group) {
+    const float mine = float(group.rank() + 1);
+    const auto check = [&](ReduceOp op, float expected) {
+      std::vector<float> data = {mine}, part(1);
+      reduce(data, 0, op, group);
+      EXPECT_THAT(data, ElementsAre(group.rank() == 0 ? expected : mine));
+      reduce_scatter(part, std::vector<float>(3, mine), op, group);
+      EXPECT_THAT(part, ElementsAre(expected));
+    };
+    check(ReduceOp::kAvg, 2);
+    check(ReduceOp::kMin, 1);
+    check(ReduceOp::kMax, 3);
+    check(ReduceOp::kProduct, 6);
   });
 }
 
@@ -178,6 +198,112 @@ TEST_P(CollectivesTest, AMessageToThisRankOrWithANegativeTagIsRejected) {
                 HasSubstr("with tag -1; give 0 or more"));
     EXPECT_THAT(ErrorOf([&] { recv(data, 2, 0, group); }).what(), HasSubstr("give 0 to 1"));
   });
+}
+
+// A rank's memory for any operation of two ranks.
+struct Arrays {
+  explicit Arrays(int rank)
+      : part{float(1 + rank)}, all{float(5 + 10 * rank), float(6 + 10 * rank)} {}
+  float sum() const { return part[0] + all[0] + all[1] + more[0] + more[1]; }
+
+  std::vector<float> part, all, more = {0, 0}, none;
+};
+
+// An operation of two ranks that cannot end on rank 0 before rank 1 has called it.
+struct Operation {
+  std::string name;
+  Work (*begin)(const ProcessGroup& group, Arrays& arrays);
+  std::array<float, 2> sums;  // of each rank's arrays afterwards; 12 and 33 before
+};
+
+const std::vector<size_t> kOneEach = {1, 1};
+
+const std::vector<Operation> kOperations = {
+    {"all_reduce",
+     [](const auto& group, auto& a) { return all_reduce_async(a.part, ReduceOp::kSum, group); },
+     {14, 34}},
+    {"reduce",
+     [](const auto& group, auto& a) { return reduce_async(a.part, 0, ReduceOp::kSum, group); },
+     {14, 33}},
+    {"reduce_scatter",
+     [](const auto& group, auto& a) {
+       return reduce_scatter_async(a.part, a.all, ReduceOp::kSum, group);
+     },
+     {31, 53}},
+    {"broadcast",
+     [](const auto& group, auto& a) { return broadcast_async(a.part, 1, group); },
+     {13, 33}},
+    {"all_gather",
+     [](const auto& group, auto& a) { return all_gather_async(a.all, a.part, group); },
+     {4, 5}},
+    {"gather",
+     [](const auto& group, auto& a) {
+       return gather_async(group.rank() == 0 ? a.all : a.none, a.part, 0, group);
+     },
+     {4, 33}},
+    {"scatter",
+     [](const auto& group, auto& a) {
+       return scatter_async(a.part, group.rank() == 1 ? a.all : a.none, 1, group);
+     },
+     {26, 47}},
+    {"all_to_all",
+     [](const auto& group, auto& a) { return all_to_all_async(a.more, a.all, group); },
+     {32, 55}},
+    {"all_to_all",
+     [](const auto& group, auto& a) {
+       return all_to_all_async(a.more, a.all, kOneEach, kOneEach, group);
+     },
+     {32, 55}},
+    {"send to rank 1, tag 3",
+     [](const auto& group, auto& a) {
+       return group.rank() == 0 ? send_async(a.part, 1, 3, group) : recv_async(a.part, 0, 3, group);
+     },
+     {12, 32}},
+    {"recv from rank 1, tag 3",
+     [](const auto& group, auto& a) {
+       return group.rank() == 0 ? irecv(a.part, 1, 3, group) : isend(a.part, 0, 3, group);
+     },
+     {13, 33}},
+    {"barrier", [](const auto& group, auto&) { return barrier_async(group); }, {12, 33}},
+};
+
+TEST_P(CollectivesTest, EveryOperationIsAlsoAsynchronous) {
+  for (const Operation& operation : kOperations) {
+    std::latch begun(1);
+    OnRanks(2, backend_, [&](const ProcessGroup& group) {
+      Arrays arrays(group.rank());
+      if (group.rank() == 1) begun.wait();
+      Work work = operation.begin(group, arrays);
+      if (group.rank() == 0) {
+        EXPECT_FALSE(work.is_completed()) << operation.name;
+        begun.count_down();
+      }
+      work.wait();
+      EXPECT_TRUE(work.is_completed()) << operation.name;
+      EXPECT_EQ(arrays.sum(), operation.sums[group.rank()]) << operation.name;
+    });
+  }
+}
+
+TEST_P(CollectivesTest, EveryOperationNamesWhoDidNotArrive) {
+  std::vector<std::jthread> groups;  // all at once, since each waits for its time limit
+  for (const Operation& operation : kOperations)
+    groups.emplace_back([&, this] {
+      std::latch done(1);
+      OnRanks(
+          2, backend_,
+          [&](const ProcessGroup& group) {
+            if (group.rank() == 1) return done.wait();
+            Arrays arrays(0);
+            const DistError error = ErrorOf([&] { operation.begin(group, arrays).wait(); });
+            done.count_down();
+            EXPECT_EQ(error.kind(), ErrorKind::kTimeout) << operation.name;
+            EXPECT_THAT(error.missing_ranks(), ElementsAre(1)) << operation.name;
+            EXPECT_THAT(error.what(), HasSubstr(": " + operation.name));
+            EXPECT_THAT(error.what(), HasSubstr("rank 1 did not arrive within 5s"));
+          },
+          std::chrono::seconds(5));
+    });
 }
 
 TEST_P(CollectivesTest, CallsThatDifferAreStatedOnEveryRank) {

@@ -6,6 +6,7 @@
 #include "dp/distributed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/engine/collectives/group.h"
 #include "worker/library/testing/rank_threads.h"
 #include "worker/library/testing/thrown.h"
 
@@ -25,13 +26,14 @@ using ::testing::HasSubstr;
 class EveryBackendTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (backend_ == "gloo" && !is_gloo_available()) GTEST_SKIP() << "no Gloo";
+    if (!is_backend_available(backend_)) GTEST_SKIP() << "no Gloo";
   }
 
   const std::string backend_ = GetParam();
 };
 
-INSTANTIATE_TEST_SUITE_P(, EveryBackendTest, ::testing::Values("gloo", "shm", "auto"),
+INSTANTIATE_TEST_SUITE_P(, EveryBackendTest,
+                         ::testing::Values("gloo", "shm", "auto", "hierarchical"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(EveryBackendTest, ARankKnowsItsPlace) {
@@ -41,6 +43,22 @@ TEST_P(EveryBackendTest, ARankKnowsItsPlace) {
     EXPECT_EQ(get_backend(group), backend_ == "auto" ? "shm" : backend_);
     EXPECT_EQ(group.name(), "default");
   });
+}
+
+TEST_P(EveryBackendTest, JoiningBlocksUntilTheLastRankComes) {
+  const HashStore store;
+  std::atomic<int> joined = 0;
+  const auto join = [&](int rank) {
+    const ProcessGroup group(Thread(store, rank, 3, backend_));
+    ++joined;
+    destroy_process_group(group);
+  };
+  std::vector<std::jthread> threads;
+  for (const int rank : {0, 1}) threads.emplace_back([&, rank] { OnThread([&] { join(rank); }); });
+  for (const char* begun : {"dp/default/runs/0", "dp/default/runs/1"}) store.get(begun);
+  OnRanks(2, backend_, [](const ProcessGroup& other) { barrier(other); });  // joins meanwhile
+  EXPECT_EQ(joined, 0);
+  OnThread([&] { join(2); });
 }
 
 TEST_P(EveryBackendTest, AllReduceKnowsSumAverageMinimumAndMaximum) {
@@ -127,7 +145,7 @@ TEST_P(EveryBackendTest, ABarrierHoldsUntilTheLastRank) {
 }
 
 TEST_P(EveryBackendTest, ATimeoutNamesTheRankThatDidNotArrive) {
-  if (backend_ == "auto") return;  // which is shm here, and waits as long
+  if (backend_ == "auto" || backend_ == "hierarchical") return;  // shm here, and waits as long
   std::latch done(2);
   OnRanks(
       3, backend_,
@@ -135,8 +153,11 @@ TEST_P(EveryBackendTest, ATimeoutNamesTheRankThatDidNotArrive) {
         if (group.rank() == 1) return done.wait();
         std::vector<float> data(10);
         const DistError error = ErrorOf([&] { all_reduce(data, ReduceOp::kSum, group); });
+        const DistError again = ErrorOf([&] { all_reduce(data, ReduceOp::kSum, group); });
         done.count_down();
         EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+        EXPECT_EQ(again.kind(), ErrorKind::kTimeout);
+        EXPECT_THAT(again.missing_ranks(), ElementsAre(1));
         EXPECT_THAT(error.missing_ranks(), ElementsAre(1));
         EXPECT_THAT(error.what(), HasSubstr("group 'default', rank "));
         EXPECT_THAT(error.what(), HasSubstr("rank 1 did not arrive within 3s; check that every"));
@@ -221,7 +242,7 @@ size_t SharedMappings() {
 }
 
 TEST_P(EveryBackendTest, ManyGroupsLeaveNothingOpen) {
-  if (backend_ == "auto") return;  // which is shm here
+  if (backend_ == "auto" || backend_ == "hierarchical") return;  // shm here
   const auto make_groups = [&](int groups) {
     for (int i = 0; i < groups; ++i)
       OnRanks(2, backend_, [](const ProcessGroup& group) {
@@ -289,6 +310,31 @@ TEST(ProcessGroupErrorTest, BackendMpiNeedsMpirun) {
 TEST(ProcessGroupErrorTest, BackendNamesAreWrittenInAnyCase) {
   EXPECT_EQ(ProcessGroup(Thread(HashStore(), 0, 1, "SHM")).backend(), "shm");
   EXPECT_EQ(ProcessGroup(Thread(HashStore(), 0, 1, "Auto")).backend(), "shm");
+  if (!is_gloo_available()) return;
+  for (const char* name : {"gloo", "Gloo", "GLOO"})
+    EXPECT_EQ(ProcessGroup(Thread(HashStore(), 0, 1, name)).backend(), "gloo");
+  EXPECT_EQ(ProcessGroup(Thread(HashStore(), 0, 1, "Hierarchical")).backend(), "hierarchical");
+}
+
+TEST(ProcessGroupErrorTest, UndefinedIsNoBackend) {
+  for (const char* name : {"UNDEFINED", "undefined"}) {
+    const DistError error = ErrorOf([&] { ProcessGroup(Thread(HashStore(), 0, 1, name)); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("is unknown; use auto, shm, hierarchical, gloo"));
+    EXPECT_FALSE(is_backend_available(name));
+  }
+}
+
+TEST(InitOptionsTest, EveryOptionHasItsDefault) {
+  const InitOptions options;
+  EXPECT_EQ(options.backend, "auto");
+  EXPECT_EQ(options.init_method, "");
+  EXPECT_FALSE(options.store);
+  EXPECT_FALSE(options.world_size);
+  EXPECT_FALSE(options.rank);
+  EXPECT_EQ(options.timeout, std::chrono::minutes(30));
+  EXPECT_EQ(options.group_name, "default");
+  EXPECT_EQ(engine::GroupOptions().timeout, absl::Minutes(30));  // of every backend, NCCL's too
 }
 
 TEST(ProcessGroupErrorTest, JoiningNamesTheRanksThatDidNotCome) {

@@ -8,10 +8,12 @@
 #include "base/check.h"
 #include "base/file_descriptor.h"
 #include "base/testing/scratch_dir.h"
+#include "dp/ddp.h"
 #include "dp/distributed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/testing/group_processes.h"
+#include "worker/library/testing/listed_module.h"
 #include "worker/library/testing/thrown.h"
 
 // The default group, with ranks that are processes, over every init method.
@@ -209,6 +211,41 @@ TEST_F(EnvironmentTest, Rank0ServesTheStore) {
   for (const auto& rank : world) EXPECT_EQ(rank->Hear(), "gloo 1");
 }
 
+// Ranks over Gloo that meet in a file. Each has one variable.
+class GlooAddressTest : public EnvironmentTest {
+ protected:
+  void SetUp() override {
+    if (!is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  }
+  // Starts the first ranks of two, each with its value of the variable.
+  World StartWith(const std::string& variable, const std::vector<std::string>& values) {
+    return Start(int(values.size()), [=, this](int rank, const Line&) {
+      Set({{variable, values[rank]}});
+      InitOptions options = At(Url(), rank, 2);
+      options.backend = "gloo";
+      return SumOfRanks(options);
+    });
+  }
+};
+
+TEST_F(GlooAddressTest, AnInterfaceThatIsNotThereIsNamedWithTheOthers) {
+  const std::string said = StartWith("GLOO_SOCKET_IFNAME", {"nonesuch0"})[0]->Hear();
+  EXPECT_THAT(said, HasSubstr("interface 'nonesuch0' does not exist; this host has "));
+  EXPECT_THAT(said, HasSubstr("; set GLOO_SOCKET_IFNAME to the interface, or DP_ADDRESS"));
+}
+
+TEST_F(GlooAddressTest, EveryRankListsAsManyInterfaces) {
+  for (const auto& rank : StartWith("GLOO_SOCKET_IFNAME", {"lo", "lo,lo"}))
+    EXPECT_THAT(rank->Hear(), HasSubstr("rank 0 lists the interfaces 'lo', rank 1 lists 'lo,lo'; "
+                                        "give every rank as many"));
+}
+
+TEST_F(GlooAddressTest, AnAddressThatThisHostHasNotIsNamed) {
+  const std::string said = StartWith("DP_ADDRESS", {"192.0.2.1"})[0]->Hear();
+  EXPECT_THAT(said, HasSubstr("address '192.0.2.1'"));
+  EXPECT_THAT(said, HasSubstr("or DP_ADDRESS to the address, at which peers reach this host"));
+}
+
 TEST_F(EnvironmentTest, ALaunchersStoreIsUsedAndOutlivesItsRanks) {
   auto launcher = Rank([](const Line& line) {
     const TcpStore store({.host = "127.0.0.1", .is_master = true});
@@ -300,6 +337,70 @@ TEST_F(RankProcessesTest, AGroupOfSomeRanksHasItsOwnNumbers) {
   EXPECT_EQ(world[1]->Hear(), "-1");
   EXPECT_THAT(world[2]->Hear(), HasSubstr("0 of 2 gloo 2 5 "));
   EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+TEST_F(RankProcessesTest, AGroupTakesTheDefaultBackendOrOneInAnyCaseAndIsLeftAlone) {
+  if (!is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  World world = Start(2, [&](int rank, const Line&) {
+    InitOptions options = At(Url(), rank, 2);
+    options.backend = "gloo";
+    init_process_group(options);
+    const std::vector<int> both = {0, 1};
+    const ProcessGroup inherits = new_group(both), named = new_group(both, "ShM");
+    const std::string backends = get_backend(inherits) + " " + get_backend(named) + " ";
+    destroy_process_group(inherits);
+    barrier(named);
+    barrier();
+    const DistError left = library::ErrorOf([&] { barrier(inherits); });
+    destroy_process_group();
+    return backends + left.what();
+  });
+  EXPECT_EQ(world[0]->Hear(),
+            "gloo shm group 'group_1', rank 0 has left it by destroy_process_group; join again");
+  EXPECT_THAT(world[1]->Hear(), HasSubstr("gloo shm group 'group_1', rank 1 has left it"));
+}
+
+TEST_F(RankProcessesTest, AGroupHasATimeLimitOfItsOwn) {
+  World world = Start(2, [&](int rank, const Line& line) {
+    init_process_group(At(Url(), rank, 2));
+    const std::vector<int> both = {0, 1};
+    const ProcessGroup limited = new_group(both, {}, std::chrono::seconds(3));
+    if (rank == 1) line.AwaitCommand();
+    if (rank == 0) line.Say(Say(library::ErrorOf([&] { barrier(limited); })));
+    barrier();  // the default group goes on
+    return std::string("passed");
+  });
+  EXPECT_THAT(world[0]->Hear(), HasSubstr("group 'group_1', rank 0: barrier 1: rank 1 did not "
+                                          "arrive within 3s"));
+  world[1]->Command();
+  for (const auto& rank : world) EXPECT_EQ(rank->Hear(), "passed");
+}
+
+// The first value of the replica at first, and its gradient after a backward.
+std::string TrainIn(const ProcessGroup& group, int rank) {
+  library::ListedModule module({{"w", {float(rank + 1)}}});
+  DistributedDataParallel ddp(module, {.process_group = group});
+  ddp.begin_forward();
+  module.Add(0, float(rank + 1));
+  ddp.gradient_ready(0);
+  ddp.finish_backward();
+  return std::to_string(int(module.values[0].values[0])) + " " +
+         std::to_string(int(module.gradients[0][0]));
+}
+
+TEST_F(RankProcessesTest, ReplicasAreThoseOfTheGroupThatIsGiven) {
+  World world = Start(3, [&](int rank, const Line&) {
+    init_process_group(At(Url(), rank, 3));
+    const std::vector<int> members = {2, 0};
+    const ProcessGroup group = new_group(members);
+    const std::string said =
+        group ? TrainIn(group, rank) : Say(library::ErrorOf([&] { TrainIn(group, rank); }));
+    destroy_process_group();
+    return said;
+  });
+  EXPECT_EQ(world[0]->Hear(), "3 2");  // rank 2 is the first of the group
+  EXPECT_EQ(world[2]->Hear(), "3 2");
+  EXPECT_THAT(world[1]->Hear(), HasSubstr("process_group is an empty handle: this rank is no"));
 }
 
 TEST_F(RankProcessesTest, AGroupOfWrongRanksIsRejected) {

@@ -24,6 +24,7 @@ using library::LinearModule;
 using ::testing::ElementsAre;
 using ::testing::FloatEq;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Pointwise;
 
 const std::vector<std::string> kTwo = {"cpu:0", "cpu:1"};
@@ -112,6 +113,30 @@ TEST(DataParallelTest, TheSumHasTheBitsOfAnAllReduce) {
     all_reduce(rank.weight_gradient, ReduceOp::kSum, group);
     EXPECT_EQ(rank.weight_gradient, model.weight_gradient);
   });
+}
+
+TEST(DataParallelTest, EachForwardCopiesTheModuleAsItIs) {
+  LinearModule model(1, 1);
+  model.weight = {1};
+  DataParallel parallel(model, {.device_ids = kTwo});
+  EXPECT_THAT(parallel.forward({Rows(1, {1, 2})}).values<float>(), ElementsAre(1, 2));
+  parallel.backward(Rows(1, {1, 1}));
+  model.weight = {10};
+  EXPECT_THAT(parallel.forward({Rows(1, {1, 2})}).values<float>(), ElementsAre(10, 20));
+  model.bias = {5};  // without a backward between
+  EXPECT_THAT(parallel.forward({Rows(1, {1, 2})}).values<float>(), ElementsAre(15, 25));
+}
+
+TEST(DataParallelTest, OutputsAreOnTheFirstDeviceUnlessAnotherIsNamed) {
+  const DataParallelOptions options;
+  EXPECT_THAT(options.device_ids, IsEmpty());
+  EXPECT_EQ(options.output_device, "");
+  EXPECT_EQ(options.dim, 0);
+  LinearModule model = ModelOf(1, 1);
+  EXPECT_EQ(DataParallel(model, {.device_ids = {"cpu:2", "cpu:1"}}).output_device(), "cpu:2");
+  DataParallel named(model, {.device_ids = kTwo, .output_device = "cpu:1"});
+  EXPECT_EQ(named.output_device(), "cpu:1");
+  EXPECT_THAT(named.device_ids(), ElementsAre("cpu:0", "cpu:1"));
 }
 
 TEST(DataParallelTest, OtherArgumentsGoToEveryDevice) {
