@@ -64,6 +64,12 @@ TEST_F(GpusTest, TheDaemonsOwnLimitHoldsByUuidTooWhereAllAreOfOneModel) {
   EXPECT_THAT(FindGpus({""}, ListByProc(driver_)), IsEmpty());
 }
 
+TEST_F(GpusTest, ALimitRenumbersTheDevicesInItsOrder) {
+  for (const std::string bus : {"01", "41", "61", "81"})
+    Add("0000:" + bus + ":00.0", "Model: A\nGPU UUID: GPU-" + bus + "\n");
+  EXPECT_THAT(FindGpus({"0,3"}, ListByProc(driver_)), ElementsAre("GPU-01", "GPU-81"));
+}
+
 TEST_F(GpusTest, EntriesThatNameNoGpuOrOneAgainAreLeftOutAndNamed) {
   Add("0000:01:00.0", "Model: A\nGPU UUID: GPU-aaaa\n");
   Add("0000:41:00.0", "Model: A\nGPU UUID: GPU-bbbb\n");

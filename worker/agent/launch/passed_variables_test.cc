@@ -11,9 +11,10 @@ using testing::ElementsAre;
 TEST(PassedVariablesTest, WhatProgramsNeedIsPassedOnAndWhatMayBeASecretIsNot) {
   EXPECT_THAT(
       PassedVariables({"PATH=/bin", "AWS_SECRET_ACCESS_KEY=a", "LC_ALL=C", "HF_TOKEN=b",
-                       "http_proxy=user:password@proxy", "CONDA_TOKEN=c", "NCCL_DEBUG=INFO"},
+                       "http_proxy=user:password@proxy", "CONDA_TOKEN=c", "NCCL_DEBUG=INFO",
+                       "NCCL_DEBUG_SUBSYS=INIT,NET"},
                       {}),
-      ElementsAre("PATH=/bin", "LC_ALL=C", "NCCL_DEBUG=INFO"));
+      ElementsAre("PATH=/bin", "LC_ALL=C", "NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET"));
 }
 
 TEST(PassedVariablesTest, MorePatternsAddToTheList) {
