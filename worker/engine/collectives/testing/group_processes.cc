@@ -1,7 +1,12 @@
 #include "worker/engine/collectives/testing/group_processes.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
 #include "gmock/gmock.h"
 #include "worker/engine/collectives/testing/shared_memory_store.h"
 
@@ -19,6 +24,49 @@ void ReduceUntilError(Group& group, const Process::Line& line, size_t floats) {
     if (!status.ok()) return line.Say(TextOfStatus(status));
     if (i == 0) line.Say("reducing");
   }
+}
+
+// Runs operations of every kind, in an order that `seed` decides, until an error, which it says.
+void OperateUntilError(Group& group, const Process::Line& line, size_t floats, uint64_t seed) {
+  const auto size = static_cast<size_t>(group.size());
+  std::vector<float> data(floats);
+  std::vector<uint8_t> bytes(floats), of_all(size * floats), to_all(size * floats);
+  std::vector<absl::Span<const uint8_t>> sent;
+  std::vector<absl::Span<uint8_t>> received;
+  for (size_t r = 0; r < size; ++r) {
+    sent.push_back(absl::MakeConstSpan(to_all).subspan(r * floats, floats));
+    received.push_back(absl::MakeSpan(of_all).subspan(r * floats, floats));
+  }
+  const auto begin = [&](uint64_t random) -> std::unique_ptr<Work> {
+    const int root = static_cast<int>(random / 7 % size);
+    switch (random % 7) {
+      case 0:
+        return group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum);
+      case 1:
+        return group.Broadcast(absl::MakeSpan(bytes), root);
+      case 2:
+        return group.AllGather(bytes, absl::MakeSpan(of_all));
+      case 3:
+        return group.Reduce(absl::MakeSpan(data), ReduceOp::kSum, root);
+      case 4:
+        return group.Exchange(sent, received);
+      case 5:
+        return group.ReduceScatter(absl::MakeConstSpan(data).first(floats / size * size),
+                                   absl::MakeSpan(data).first(floats / size), ReduceOp::kSum);
+      default:
+        return group.Barrier();
+    }
+  };
+  for (;;) {
+    const absl::Status status = begin(NextRandom(seed) >> 8)->Wait();
+    if (!status.ok()) return line.Say(TextOfStatus(status));
+  }
+}
+
+// Kills this process after so many turns of another thread: any point of an operation.
+void KillSelfAfter(uint64_t turns) {
+  for (uint64_t turn = 0; turn < turns; ++turn) std::this_thread::yield();
+  kill(getpid(), SIGKILL);
 }
 
 }  // namespace
@@ -59,6 +107,27 @@ TEST_P(GroupProcesses, AKilledRankIsNamedByAllOthersAndNobodyElseIs) {
     const std::string error = world[r]->Hear();
     EXPECT_THAT(error, HasSubstr("UNAVAILABLE: all_reduce"));
     EXPECT_THAT(error, HasSubstr(": rank 2 went away"));
+  }
+}
+
+TEST_P(GroupProcesses, ARankThatIsKilledAtAnyPointOfAnyOperationIsNamed) {
+  for (uint64_t seed = 1; seed <= 25; ++seed) {
+    uint64_t random = seed;
+    const int victim = static_cast<int>(NextRandom(random) % 3);
+    const uint64_t turns = NextRandom(random) % 3000;
+    World world = Start(3, absl::Minutes(10), [&](Group& group, const Process::Line& line) {
+      std::jthread killer;
+      if (group.rank() == victim) killer = std::jthread(KillSelfAfter, turns);
+      OperateUntilError(group, line, floats(), seed);
+    });
+    for (auto& process : world) process->Command();
+    for (int r = 0; r < 3; ++r) {
+      if (r == victim) continue;
+      EXPECT_THAT(
+          world[r]->Hear(),
+          ContainsRegex(absl::StrCat("^UNAVAILABLE: [a-z_]+ [0-9]+: rank ", victim, " went away$")))
+          << "seed " << seed;
+    }
   }
 }
 
