@@ -96,7 +96,7 @@ absl::Status CheckLife(const security::Credential& credential, const std::string
   return absl::UnauthenticatedError(absl::StrCat(
       "the certificate in ", dir, " expired at ", absl::FormatTime(certificate.not_after()),
       IsOfCluster(certificate, credential.authorities)
-          ? "; log in again, with a token that an administrator makes by 'dpctl token'"
+          ? "; log in again, with a token that an administrator makes by 'dpctl grant'"
           : "; the coordinator does not renew it, so renew it where it was made"));
 }
 

@@ -45,6 +45,11 @@ struct Flags {
   DiskFlags disk;
 };
 
+// An empty one is most often that of a variable that is not set; it would switch the flag off.
+std::string WhyNoPath(const std::string& value) {
+  return value.empty() ? "the path is empty; give one, or leave the flag out" : "";
+}
+
 // Errors: InvalidArgument.
 absl::StatusOr<core::StorePortRange> ParsePortRange(const std::string& text) {
   const std::vector<std::string> ends = absl::StrSplit(text, '-');
@@ -197,13 +202,16 @@ std::variant<CoordinatorOptions, int> ReadCommandLine(int argc, char** argv) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--tls-cert", flags.identity.chain_file,
-                 "A certificate from elsewhere in place of the coordinator's own, as PEM file");
-  app.add_option("--tls-key", flags.identity.key_file, "Its private key, as PEM file");
+                 "A certificate from elsewhere in place of the coordinator's own, as PEM file")
+      ->check(WhyNoPath);
+  app.add_option("--tls-key", flags.identity.key_file, "Its private key, as PEM file")
+      ->check(WhyNoPath);
   app.add_option("--client-ca", flags.identity.clients_file,
-                 "Further authorities whose certificates callers may show, as PEM file");
-  app.add_option(
-      "--crl-dir", flags.identity.crl_dir,
-      "Directory of revocation lists of these authorities, as openssl rehash names them");
+                 "Further authorities whose certificates callers may show, as PEM file")
+      ->check(WhyNoPath);
+  app.add_option("--crl-dir", flags.identity.crl_dir,
+                 "Directory of revocation lists of these authorities, in PEM")
+      ->check(WhyNoPath);
   app.add_flag("--accept-data-loss", flags.accept_data_loss,
                "Start although the journal lacks acknowledged commands (docs/journal.md); only "
                "after a start that was refused for that, and only once");

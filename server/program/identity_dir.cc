@@ -126,21 +126,20 @@ std::string HolderOf(const security::Certificate& certificate) {
 // cannot read, and would reject callers of the authorities behind it.
 // Errors: FailedPrecondition the file holds no certificates, a damaged part, or the certificate of
 // somebody who is no authority, which makes nobody's certificate valid.
-absl::StatusOr<std::string> AuthoritiesIn(const std::string& path, const std::string& pem) {
+absl::StatusOr<std::vector<security::Certificate>> AuthoritiesIn(const std::string& path,
+                                                                 const std::string& pem) {
   const auto wrong = [&path](absl::string_view why) {
     return absl::FailedPreconditionError(
         absl::StrCat("--client-ca ", path, ": ", why,
                      "; the file must hold the certificates of authorities, in PEM"));
   };
-  const auto authorities = security::Certificate::AllFromPem(pem);
+  auto authorities = security::Certificate::AllFromPem(pem);
   if (!authorities.ok()) return wrong(authorities.status().message());
-  std::string all;
   for (const security::Certificate& each : *authorities) {
     if (!each.IsAuthority())
       return wrong(absl::StrCat("the certificate of ", HolderOf(each), " is no authority's"));
-    absl::StrAppend(&all, each.ToPem());
   }
-  return all;
+  return authorities;
 }
 
 // With a certificate that cannot be used, gRPC would fail every handshake without a word.
@@ -176,6 +175,7 @@ std::optional<KeyPair> KeyOf(const std::string& chain, const std::string& key) {
 bool IsFresh(const std::string& chain, const CertificateAuthority& authority, absl::Time now) {
   const auto certificate = security::Certificate::FromPem(chain);
   if (!certificate.ok() || !certificate->IsSignedBy(authority.certificate())) return false;
+  if (certificate->not_before() > now) return false;  // made while the clock was ahead
   const absl::Duration life = certificate->not_after() - certificate->not_before();
   return certificate->not_after() - now > life / 2;
 }
@@ -318,20 +318,28 @@ absl::Status IdentityDir::RenewAdmin(absl::Time now) {
 // A problem with one file is no reason to leave the others as they were.
 absl::Status IdentityDir::RefreshClients(absl::Time now) {
   const auto file = path_ / "server" / security::kAuthoritiesFile;
+  const security::Certificate& own = authority_->certificates().certificate();
   absl::Status first = RefreshOtherAuthorities();
-  std::string clients =
-      absl::StrCat(authority_->certificates().certificate().ToPem(), other_authorities_);
   if (lists_) {
+    std::vector<security::Certificate> authorities = other_authorities_;
+    authorities.push_back(own);
     absl::Status safe = CheckOtherUsers(absl::StrCat("--crl-dir ", options_.crl_dir),
                                         security::CheckSafePath(options_.crl_dir));
-    first.Update(safe.ok() ? lists_->Refresh() : safe);
-    // gRPC reads the lists again when this file changes. Between certificates it may hold any text.
-    const std::string text = lists_->text();
-    absl::StrAppend(&clients, text);
-    if (lists_seen_ != text) list_ends_ = ReadRevocationLists(lists_->copies().string());
-    lists_seen_ = text;
+    first.Update(safe.ok() ? lists_->Refresh(authorities, now) : safe);
     WarnOfLists(now);
   }
+  std::string clients = own.ToPem();
+  for (const security::Certificate& each : other_authorities_) {
+    if (lists_ && lists_->revocations()->Revoke(each)) {
+      first.Update(absl::FailedPreconditionError(
+          absl::StrCat("--client-ca ", options_.clients_file, ": a list in --crl-dir revokes ",
+                       HolderOf(each), "; remove that authority from the file")));
+      continue;
+    }
+    absl::StrAppend(&clients, each.ToPem());
+  }
+  // gRPC reads the lists again when this file changes. Between certificates it may hold any text.
+  if (lists_) absl::StrAppend(&clients, lists_->text());
   if (Read(file).value_or("") != clients) first.Update(Write(file, clients));
   return first;
 }
@@ -361,9 +369,9 @@ absl::Status IdentityDir::CheckOtherUsers(const std::string& flag, const absl::S
 
 // OpenSSL rejects all certificates of an authority whose list has expired, without a word.
 void IdentityDir::WarnOfLists(absl::Time now) {
-  for (const auto& [list, expired] : lists_watch_.Due(list_ends_, now)) {
+  for (const auto& [list, expired] : lists_watch_.Due(lists_->in_force(), now)) {
     Log(Severity::kWarning, expired ? "revocation_list_expired" : "revocation_list_expires",
-        {{"file", (std::filesystem::path(options_.crl_dir) / list.file).string()},
+        {{"file", list.file},
          {expired ? "expired_at" : "expires_at",
           absl::FormatTime(absl::RFC3339_sec, list.ends, absl::UTCTimeZone())},
          {"reason", expired ? "no certificate of its authority counts until there is a new list"
@@ -388,6 +396,7 @@ TlsOptions IdentityDir::tls() const {
           .key_file = own ? (server / security::kKeyFile).string() : options_.key_file,
           .clients_file = server / security::kAuthoritiesFile,
           .crl_dir = lists_ ? lists_->copies().string() : "",
+          .revocations = lists_ ? lists_->revocations() : nullptr,
           .authority = authority_.get(),
           .own_certificate = ShowsAuthority()};
 }

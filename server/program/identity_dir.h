@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/security/certificate.h"
 #include "server/access/authority.h"
 #include "server/program/list_expiry.h"
 #include "server/program/revocation_lists.h"
@@ -82,11 +83,9 @@ class IdentityDir {
   IdentityOptions options_;
   std::unique_ptr<Authority> authority_;
   std::optional<RevocationLists> lists_;
-  std::string other_authorities_;  // those of --client-ca that count, in PEM
-  std::set<std::string> warned_;   // of what other users can do
+  std::vector<security::Certificate> other_authorities_;  // of --client-ca, when it was last usable
+  std::set<std::string> warned_;                          // of what other users can do
   bool made_ = false;
-  std::string lists_seen_;  // the lists of crl_dir, when list_ends_ was read
-  std::vector<RevocationList> list_ends_;
   RevocationListWatch lists_watch_;
 };
 

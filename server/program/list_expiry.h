@@ -10,13 +10,10 @@ namespace dp::server {
 
 // A revocation list that counts.
 struct RevocationList {
-  std::string file;    // its name, without the directory
+  std::string file;    // its path
   std::string issuer;  // the authority's name, in DER
   absl::Time ends;     // when its next one is due; InfiniteFuture: never
 };
-
-// The lists in the files of a directory of RevocationLists' copies.
-std::vector<RevocationList> ReadRevocationLists(const std::string& dir);
 
 // Decides when the log warns of lists. It does so once within a day of a list's end, then when the
 // list has expired, and each hour from there on. OpenSSL trusts no certificate of an authority

@@ -2,44 +2,74 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/security/certificate.h"
+#include "base/security/revocations.h"
+#include "server/program/list_expiry.h"
 
 namespace dp::server {
 
-// Copies of the revocation lists in the directory of --crl-dir. OpenSSL would also take
-// certificates from a directory of lists (HASH.0), and trust each as an authority. The copies hold
-// lists alone (HASH.rN), and nobody else can write them. Not thread-safe; owned by IdentityDir.
+// Copies of the revocation lists in the directory of --crl-dir, whatever their files are called.
+// OpenSSL finds lists by the hash of their issuer, and numbers without a gap, and passes over all
+// others in silence. It would also take certificates from such a directory (HASH.0), and trust each
+// as an authority. The copies hold lists alone, named as OpenSSL needs it, and nobody else can
+// write them. Not thread-safe; owned by IdentityDir.
 class RevocationLists {
  public:
   // `to` is the directory of the copies, in one that is closed to others. Without
   // `accept_other_users`, a directory or list that others can write is an error.
   RevocationLists(std::string from, std::filesystem::path to, bool accept_other_users);
 
-  // Copies lists that have changed, and removes copies of lists whose names are gone. A list that
-  // cannot be read or used keeps its former copy. Logs each file that holds a certificate, once.
-  // Errors: FailedPrecondition the directory or a list cannot be read, or a list is damaged.
+  // Makes the copies those of the lists that are there now. A file that cannot be read or used
+  // keeps its former lists. Logs each file that holds a certificate, once.
+  // Errors: FailedPrecondition the directory or a list cannot be read, or a list is damaged or not
+  // valid yet. Also that the one of `authorities` with its issuer's name has not signed it.
   // PermissionDenied others can write a list, or a copy cannot be written.
-  absl::Status Refresh();
+  absl::Status Refresh(const std::vector<security::Certificate>& authorities, absl::Time now);
 
   // Comments for a file of PEM, which change with the copies.
   std::string text() const;
   const std::filesystem::path& copies() const { return to_; }
+  // The lists that count, and whom they name.
+  std::vector<RevocationList> in_force() const;
+  const std::shared_ptr<security::Revocations>& revocations() const { return revocations_; }
 
  private:
+  struct OneList {
+    std::string hash;  // of its issuer, as OpenSSL's names of files begin
+    std::string pem;
+    RevocationList about;
+    security::Revocations::Keys names;
+  };
+  // A file, as it was when its lists were last taken over.
+  struct File {
+    std::string stamp;
+    std::vector<OneList> lists;
+  };
+
   absl::StatusOr<std::set<std::string>> NamesIn() const;
-  absl::Status Copy(const std::string& name);
-  void LogIfCertificate(const std::string& name);
-  absl::Status RemoveCopiesBut(const std::set<std::string>& names);
+  absl::StatusOr<std::vector<OneList>> Read(const std::string& name,
+                                            const std::vector<security::Certificate>& authorities,
+                                            absl::Time now) const;
+  void LogIfCertificate(const std::string& name) const;
+  // Writes the copies that differ, and removes those that are not needed.
+  absl::Status WriteCopies();
 
   std::string from_;
   std::filesystem::path to_;
   bool accept_other_users_;
-  // By name, what changes with the file: of all files, and of lists when they were copied.
-  std::map<std::string, std::string> seen_, copied_;
+  std::map<std::string, std::string> seen_;    // by name, what changes with the file
+  std::map<std::string, File> files_;          // by name, of those with lists
+  std::string authorities_;                    // against which they were checked
+  std::map<std::string, std::string> copied_;  // by the name of the copy
+  std::shared_ptr<security::Revocations> revocations_;
 };
 
 }  // namespace dp::server

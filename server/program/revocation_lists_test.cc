@@ -6,15 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/security/certificate_authority.h"
 #include "base/security/openssl.h"
+#include "base/security/testing/foreign_certificate.h"
 #include "base/testing/scratch_dir.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -23,6 +26,7 @@ namespace dp::server {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -35,14 +39,14 @@ const security::CertificateAuthority& Company() {
   return made;
 }
 
-// A list that names `serials`.
-std::string ListOf(const std::vector<int>& serials) {
+// A list of the company that names `serials`, signed by the key.
+std::string ListOf(const std::vector<int>& serials, EVP_PKEY* key, absl::Time from) {
   const std::unique_ptr<X509_CRL, security::Free<X509_CRL_free>> list(X509_CRL_new());
   DP_CHECK(X509_CRL_set_version(list.get(), X509_CRL_VERSION_2) == 1);
   DP_CHECK(X509_CRL_set_issuer_name(list.get(),
                                     X509_get_subject_name(Company().certificate().get())) == 1);
   const std::unique_ptr<ASN1_TIME, security::Free<ASN1_TIME_free>> now(
-      ASN1_TIME_set(nullptr, absl::ToTimeT(kListTime)));
+      ASN1_TIME_set(nullptr, absl::ToTimeT(from)));
   DP_CHECK(X509_CRL_set1_lastUpdate(list.get(), now.get()) == 1);
   for (const int serial : serials) {
     X509_REVOKED* const revoked = X509_REVOKED_new();
@@ -53,10 +57,14 @@ std::string ListOf(const std::vector<int>& serials) {
     DP_CHECK(X509_REVOKED_set_revocationDate(revoked, now.get()) == 1);
     DP_CHECK(X509_CRL_add0_revoked(list.get(), revoked) == 1);
   }
-  DP_CHECK(X509_CRL_sign(list.get(), Company().key().get(), EVP_sha256()) > 0);
+  DP_CHECK(X509_CRL_sign(list.get(), key, EVP_sha256()) > 0);
   const security::BioPtr bio = security::Writing();
   DP_CHECK(PEM_write_bio_X509_CRL(bio.get(), list.get()) == 1);
   return security::Written(bio);
+}
+
+std::string ListOf(const std::vector<int>& serials) {
+  return ListOf(serials, Company().key().get(), kListTime);
 }
 
 std::string CompanyCertificate() { return Company().certificate().ToPem(); }
@@ -70,11 +78,20 @@ class RevocationListsTest : public testing::Test {
     std::ofstream(scratch_.path() / "draft") << text;
     fs::rename(scratch_.path() / "draft", from_ / name);
   }
+  absl::Status Refresh() { return lists_.Refresh({Company().certificate()}, kListTime); }
   std::vector<std::string> Copies() const {
     std::vector<std::string> names;
     for (const auto& each : fs::directory_iterator(to_)) names.push_back(each.path().filename());
     std::sort(names.begin(), names.end());
     return names;
+  }
+  // The copy of so many lists of the company, as OpenSSL looks for it.
+  static std::string CopyName(int number) {
+    char name[16] = "";
+    const auto hash = X509_NAME_hash_ex(X509_get_subject_name(Company().certificate().get()),
+                                        nullptr, nullptr, nullptr);
+    std::snprintf(name, sizeof(name), "%08lx.r%d", hash, number);
+    return name;
   }
   std::string CopyOf(const std::string& name) const {
     std::ifstream file(to_ / name);
@@ -87,20 +104,84 @@ class RevocationListsTest : public testing::Test {
 };
 
 TEST_F(RevocationListsTest, ListsAreCopiedAsTheyComeChangeAndGo) {
-  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  ASSERT_EQ(Refresh(), absl::OkStatus());
   EXPECT_EQ(lists_.text(), "");
   Put("01234abc.r0", ListOf({1}));
-  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
-  const std::string first = CopyOf("01234abc.r0"), before = lists_.text();
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  const std::string first = CopyOf(CopyName(0)), before = lists_.text();
   Put("01234abc.r0", ListOf({1, 2}));
   Put("01234abc.r1", ListOf({3}));
-  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
-  EXPECT_THAT(Copies(), ElementsAre("01234abc.r0", "01234abc.r1"));
-  EXPECT_NE(CopyOf("01234abc.r0"), first);
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  EXPECT_THAT(Copies(), ElementsAre(CopyName(0), CopyName(1)));
+  EXPECT_FALSE(CopyOf(CopyName(0)) == first && CopyOf(CopyName(1)) == first);
   EXPECT_NE(lists_.text(), before);
+  EXPECT_EQ(lists_.in_force().size(), 2u);
   fs::remove(from_ / "01234abc.r0");
-  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
-  EXPECT_THAT(Copies(), ElementsAre("01234abc.r1"));
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  EXPECT_THAT(Copies(), ElementsAre(CopyName(0)));
+}
+
+// OpenSSL would look for HASH.r0 first, and for no more where that is missing.
+TEST_F(RevocationListsTest, WhateverTheFilesAreCalledOpenSslFindsTheirLists) {
+  const std::string one = ListOf({1}), two = ListOf({2});
+  for (const char* name : {"company.crl", "lists.pem", "00000000.r7", "ABCDEF00.r01"}) {
+    Put(name, one);
+    ASSERT_EQ(Refresh(), absl::OkStatus()) << name;
+    EXPECT_THAT(Copies(), ElementsAre(CopyName(0))) << name;
+    Put("more", one + two);
+    ASSERT_EQ(Refresh(), absl::OkStatus());
+    EXPECT_THAT(Copies(), ElementsAre(CopyName(0), CopyName(1))) << name;
+    fs::remove(from_ / name);
+    fs::remove(from_ / "more");
+    ASSERT_EQ(Refresh(), absl::OkStatus());
+    EXPECT_THAT(Copies(), IsEmpty());
+  }
+}
+
+TEST_F(RevocationListsTest, WhomTheListsNameIsKnown) {
+  const security::KeyPair key = security::KeyPair::Make();
+  const auto certificate = security::ForeignCertificate(Company(), key, {.common_name = "ann"});
+  Put("company.crl", ListOf({1, 7}));  // the serial of a foreign certificate is 7
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  EXPECT_TRUE(lists_.revocations()->Revoke(certificate));
+  EXPECT_FALSE(lists_.revocations()->Revoke(Company().certificate()));
+  const std::string chain = CompanyCertificate() + certificate.ToPem();
+  EXPECT_TRUE(lists_.revocations()->RevokeAnyOf(chain));
+  EXPECT_FALSE(lists_.revocations()->RevokeAnyOf(CompanyCertificate()));
+  EXPECT_FALSE(lists_.revocations()->RevokeAnyOf(""));
+  Put("company.crl", ListOf({1}));
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  EXPECT_FALSE(lists_.revocations()->RevokeAnyOf(chain));
+}
+
+// OpenSSL would reject all certificates of the authority, without a word.
+TEST_F(RevocationListsTest, AListThatItsAuthorityHasNotSignedOrThatIsOfTheFutureIsRefused) {
+  Put("company.crl", ListOf({1}));
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  const std::string before = CopyOf(CopyName(0));
+  const auto other = security::CertificateAuthority::Make(kListTime);
+  const std::string forged = ListOf({2}, other.key().get(), kListTime);
+  const std::string early = ListOf({2}, Company().key().get(), kListTime + absl::Hours(1));
+  for (const auto& [list, why] :
+       {std::pair{forged, "the authority that it names has not signed it"},
+        {early, "it is not valid before 2027-01-15T09:00:00+00:00"}}) {
+    Put("company.crl", list);
+    const absl::Status refused = Refresh();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(refused.message(), "--crl-dir: " + from_.string() + "/company.crl cannot be used: " +
+                                     why + "; put a whole list there");
+    EXPECT_EQ(CopyOf(CopyName(0)), before);
+  }
+  EXPECT_EQ(lists_.Refresh({Company().certificate()}, kListTime + absl::Hours(1)),
+            absl::OkStatus());
+  EXPECT_NE(CopyOf(CopyName(0)), before);
+}
+
+// An authority between has its list, too.
+TEST_F(RevocationListsTest, AListOfAnAuthorityThatIsNotAmongTheseIsTakenAsItIs) {
+  Put("company.crl", ListOf({1}));
+  ASSERT_EQ(lists_.Refresh({}, kListTime), absl::OkStatus());
+  EXPECT_THAT(Copies(), ElementsAre(CopyName(0)));
 }
 
 // OpenSSL would trust such a certificate as an authority.
@@ -110,33 +191,33 @@ TEST_F(RevocationListsTest, CertificatesAreNeverCopiedAndAreLoggedOnce) {
   }
   Put("01234abc.r0", CompanyCertificate() + ListOf({1}) + CompanyCertificate());
   testing::internal::CaptureStderr();
-  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  ASSERT_EQ(Refresh(), absl::OkStatus());
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(Copies(), ElementsAre("01234abc.r0"));
-  EXPECT_THAT(CopyOf("01234abc.r0"), testing::Not(HasSubstr("CERTIFICATE-----")));
-  EXPECT_THAT(CopyOf("01234abc.r0"), HasSubstr("-----BEGIN X509 CRL-----"));
+  EXPECT_THAT(Copies(), ElementsAre(CopyName(0)));
+  EXPECT_THAT(CopyOf(CopyName(0)), testing::Not(HasSubstr("CERTIFICATE-----")));
+  EXPECT_THAT(CopyOf(CopyName(0)), HasSubstr("-----BEGIN X509 CRL-----"));
   for (const char* name : {"01234abc.0", "01234abc.12", "company.crt", "01234abc.r0"}) {
     EXPECT_THAT(log, HasSubstr("event=crl_dir_certificate_ignored file=" + from_.string() + "/" +
                                name + " "));
   }
   testing::internal::CaptureStderr();
-  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  ASSERT_EQ(Refresh(), absl::OkStatus());
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(RevocationListsTest, AListThatCannotBeUsedKeepsItsFormerCopyAndHoldsNoOtherBack) {
   Put("01234abc.r0", ListOf({1}));
-  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
-  const std::string before = CopyOf("01234abc.r0");
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  const std::string before = CopyOf(CopyName(0));
   for (const std::string& wrong : {std::string(), std::string("no list"), CompanyCertificate(),
                                    ListOf({1}) + ListOf({2}).substr(0, 100)}) {
     Put("01234abc.r0", wrong);
     Put("01234abc.r1", ListOf({2}));
-    const absl::Status refused = lists_.Refresh();
+    const absl::Status refused = Refresh();
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << wrong;
     EXPECT_THAT(refused.message(), HasSubstr("--crl-dir: " + from_.string() + "/01234abc.r0"));
-    EXPECT_EQ(CopyOf("01234abc.r0"), before);
-    EXPECT_THAT(Copies(), ElementsAre("01234abc.r0", "01234abc.r1"));
+    EXPECT_THAT((std::vector{CopyOf(CopyName(0)), CopyOf(CopyName(1))}), Contains(before));
+    EXPECT_THAT(Copies(), ElementsAre(CopyName(0), CopyName(1)));
   }
 }
 
@@ -144,35 +225,34 @@ TEST_F(RevocationListsTest, AListThatCannotBeUsedKeepsItsFormerCopyAndHoldsNoOth
 TEST_F(RevocationListsTest, ALinkThatLeadsNowhereKeepsTheListThatItLedTo) {
   std::ofstream(scratch_.path() / "company.crl") << ListOf({1});
   fs::create_symlink(scratch_.path() / "company.crl", from_ / "01234abc.r0");
-  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  ASSERT_EQ(Refresh(), absl::OkStatus());
   fs::remove(scratch_.path() / "company.crl");
-  const std::string before = CopyOf("01234abc.r0");
-  const absl::Status refused = lists_.Refresh();
+  const absl::Status refused = Refresh();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refused.message(), HasSubstr("/01234abc.r0 cannot be used: No such file"));
-  EXPECT_THAT(Copies(), ElementsAre("01234abc.r0"));
-  EXPECT_EQ(CopyOf("01234abc.r0"), before);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("/01234abc.r0 cannot be used: No such file"));
+  EXPECT_THAT(Copies(), ElementsAre(CopyName(0)));
   fs::remove(from_ / "01234abc.r0");
-  ASSERT_EQ(lists_.Refresh(), absl::OkStatus());
+  ASSERT_EQ(Refresh(), absl::OkStatus());
   EXPECT_THAT(Copies(), IsEmpty());
 }
 
 TEST_F(RevocationListsTest, AListThatIsNoRegularFileIsAnError) {
   fs::create_directory(from_ / "01234abc.r0");
-  EXPECT_THAT(lists_.Refresh().message(),
+  EXPECT_THAT(std::string(Refresh().message()),
               HasSubstr("/01234abc.r0 cannot be used: it is no regular file"));
 }
 
 TEST_F(RevocationListsTest, AListThatOthersCanWriteIsRefusedUnlessTheyAreAccepted) {
   Put("01234abc.r0", ListOf({1}));
   ASSERT_EQ(chmod((from_ / "01234abc.r0").c_str(), 0666), 0);
-  const absl::Status refused = lists_.Refresh();
+  const absl::Status refused = Refresh();
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(refused.message(), HasSubstr("mode 0666) can be written by other users"));
   EXPECT_THAT(Copies(), IsEmpty());
   RevocationLists accepting(from_, to_, /*accept_other_users=*/true);
-  EXPECT_EQ(accepting.Refresh(), absl::OkStatus());
-  EXPECT_THAT(Copies(), ElementsAre("01234abc.r0"));
+  EXPECT_EQ(accepting.Refresh({}, kListTime), absl::OkStatus());
+  EXPECT_THAT(Copies(), ElementsAre(CopyName(0)));
 }
 
 }  // namespace

@@ -153,6 +153,7 @@ class AccessService final : public v1::Access::CallbackService {
         return absl::InvalidArgumentError("a coordinator needs no token; it makes its certificate");
       }
       if (IsPerson(role) || !identity.name.empty()) DP_RETURN_IF_ERROR(CheckName(identity));
+      if (IsPerson(role)) DP_RETURN_IF_ERROR(CheckNotLocalAdmin(identity));
       if (request->uses() < 0) {
         return absl::InvalidArgumentError(
             absl::StrCat("uses is ", request->uses(), "; give 0 for any number, or more"));
@@ -272,15 +273,18 @@ class AccessService final : public v1::Access::CallbackService {
     if (!claims.id.empty()) use.made_at = claims.made_at;
     return use;
   }
+  // Errors: InvalidArgument a lesser role for the administrator who is always there.
+  static absl::Status CheckNotLocalAdmin(const Identity& person) {
+    if (person.role == Role::kAdmin || person.name != kLocalAdmin) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(kLocalAdmin,
+                     " is the administrator whose credential the coordinator makes, and stays "
+                     "one; give the person another name"));
+  }
   // Whether administrators are left after a grant. Errors: InvalidArgument, FailedPrecondition.
   static absl::Status CheckAdminsLeft(const Identity& granted, const Caller& by) {
+    DP_RETURN_IF_ERROR(CheckNotLocalAdmin(granted));
     if (granted.role == Role::kAdmin) return absl::OkStatus();
-    if (granted.name == kLocalAdmin) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(kLocalAdmin,
-                       " is the administrator whose credential the coordinator makes, and stays "
-                       "one; give the person another name"));
-    }
     if (by.is_person() && by.identity.name == granted.name) {
       return absl::FailedPreconditionError(
           absl::StrCat(granted.name,

@@ -303,6 +303,9 @@ TEST_F(AccessServiceTest, APersonsNameBeginsWithNoKindOfHolder) {
   EXPECT_EQ(admin_->Call(admin_->access(), &v1::Access::Stub::Grant, grant).status.error_message(),
             why);
   EXPECT_TRUE(CreateToken("user", "spiffe://example.org/worker/w1", 1).ok());
+  EXPECT_THAT(CreateToken("user", "admin", 1).status.error_message(),
+              HasSubstr("admin is the administrator whose credential the coordinator makes"));
+  EXPECT_TRUE(CreateToken("admin", "admin", 1).ok());
   EXPECT_THAT(WhoIs(*As({Role::kUser, "worker/w1"})),
               HasSubstr("the name in it, 'worker/w1', begins with worker/"));
 }

@@ -96,6 +96,25 @@ void SetTransport(grpc::ServerBuilder& builder, const ServerOptions& options) {
                              Milliseconds(options.connection_age.grace));
 }
 
+// Ends the handshakes of callers whose chain a revocation list concerns.
+class ChainVerifier final : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit ChainVerifier(std::shared_ptr<const security::Revocations> revocations)
+      : revocations_(std::move(revocations)) {}
+
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)>, grpc::Status* status) override {
+    const grpc::string_ref chain = request->peer_cert_full_chain();
+    if (revocations_->RevokeAnyOf({chain.data(), chain.size()}))
+      *status = {grpc::StatusCode::UNAUTHENTICATED, "a certificate of the chain is revoked"};
+    return true;
+  }
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  const std::shared_ptr<const security::Revocations> revocations_;
+};
+
 // Callers may show a certificate, and need not: ranks and those who join have tokens.
 std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsOptions& tls, Gate& gate) {
   grpc::experimental::TlsServerCredentialsOptions options(
@@ -105,6 +124,9 @@ std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsOptions& tls, G
   options.watch_identity_key_cert_pairs();
   options.set_cert_request_type(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
   if (!tls.crl_dir.empty()) options.set_crl_directory(tls.crl_dir);
+  if (tls.revocations != nullptr)
+    options.set_certificate_verifier(
+        grpc::experimental::ExternalCertificateVerifier::Create<ChainVerifier>(tls.revocations));
   auto credentials = grpc::experimental::TlsServerCredentials(options);
   credentials->SetAuthMetadataProcessor(std::make_shared<HeaderCheck>(gate));
   return credentials;

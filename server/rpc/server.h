@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/security/revocations.h"
 #include "grpcpp/grpcpp.h"
 #include "server/access/authority.h"
 #include "server/access/gate.h"
@@ -30,6 +31,7 @@ struct TlsOptions {
   std::string key_file;      // its private key
   std::string clients_file;  // the authorities whose certificates callers may show
   std::string crl_dir = {};  // revocation lists of these, named by OpenSSL's hash; empty: none
+  std::shared_ptr<const security::Revocations> revocations = nullptr;  // by these lists
   const Authority* authority = nullptr;  // signs certificates, and makes tokens
   // Whether the server's certificate is of that authority. A client with a token, or with a
   // certificate that the authority gives out, trusts no other.

@@ -22,8 +22,8 @@ class RevocationListTest(unittest.TestCase):
     def setUp(self):
         self.cluster = self.enterContext(Company())
 
-    def whoami(self, person):
-        return self.cluster.dpctl("--credentials", self.cluster.person(person), "whoami")
+    def whoami(self, person, of="company"):
+        return self.cluster.dpctl("--credentials", self.cluster.person(person, of=of), "whoami")
 
     def test_a_list_that_appears_ends_what_it_names_without_a_restart(self):
         self.assertIn("admin ann", self.whoami("ann").stdout)
@@ -34,6 +34,22 @@ class RevocationListTest(unittest.TestCase):
         self.assertIn("admin bob", self.whoami("bob").stdout)
         self.cluster.revoke("bob")  # the list of the same name changes
         self.assertTrue(eventually(lambda: self.whoami("bob").returncode != 0))
+
+    def test_a_list_counts_whatever_its_file_is_called(self):
+        self.assertIn("admin ann", self.whoami("ann").stdout)
+        self.cluster.revoke("ann", list_name="company.crl")
+        self.assertTrue(eventually(lambda: self.whoami("ann").returncode != 0))
+        self.assertIn("admin bob", self.whoami("bob").stdout)
+
+    def test_the_certificates_of_an_authority_between_end_with_it(self):
+        self.cluster.make_authority("unit", of="company")
+        self.assertIn("admin dan", self.whoami("dan", of="unit").stdout)
+        self.cluster.revoke("unit")
+        self.assertTrue(eventually(lambda: self.whoami("dan", of="unit").returncode != 0))
+        self.assertIn("does not accept the certificate of admin dan", self.whoami("dan", of="unit").stderr)
+        self.assertIn("admin ann", self.whoami("ann").stdout)
+        self.cluster.restart_coordinator()
+        self.assertNotEqual(self.whoami("dan", of="unit").returncode, 0)
 
     def test_a_certificate_among_the_lists_is_no_authority(self):
         self.cluster.add_authority_to_lists("intruder")
@@ -66,9 +82,18 @@ class Company(Cluster):
         done = subprocess.run(["openssl", *command.split()], check=True, cwd=self.dir, capture_output=True, text=True)
         return done.stdout.strip()
 
-    def make_authority(self, name):
-        self.openssl(f"req -x509 {NEW_KEY} -days 30 -subj /CN={name} "
-                     f"-addext keyUsage=critical,keyCertSign,cRLSign -keyout {name}.key -out {name}.crt")
+    def make_authority(self, name, of=None):
+        usage = "-addext keyUsage=critical,keyCertSign,cRLSign"
+        if of is None:
+            self.openssl(f"req -x509 {NEW_KEY} -days 30 -subj /CN={name} {usage} -keyout {name}.key -out {name}.crt")
+            return
+        self.openssl(f"req {NEW_KEY} -subj /CN={name} {usage} -addext basicConstraints=critical,CA:TRUE "
+                     f"-keyout {name}.key -out {name}.csr")
+        self.sign(name, f"{name}.crt", of)
+
+    def sign(self, name, certificate, of):
+        self.openssl(f"x509 -req -in {name}.csr -CA {of}.crt -CAkey {of}.key -CAcreateserial "
+                     f"-copy_extensions copy -days 1 -out {certificate}")
 
     def add_authority_to_lists(self, name):
         """Under the name by which OpenSSL looks for authorities."""
@@ -84,18 +109,22 @@ class Company(Cluster):
         credential.mkdir()
         self.openssl(f"req {NEW_KEY} -subj /CN={name} -addext subjectAltName=URI:spiffe://dp/admin/{name} "
                      f"-keyout {name}/tls.key -out {name}.csr")
-        self.openssl(f"x509 -req -in {name}.csr -CA {of}.crt -CAkey {of}.key -CAcreateserial "
-                     f"-copy_extensions copy -days 1 -out {name}/tls.crt")
+        self.sign(name, f"{name}/tls.crt", of)
+        if of != "company":
+            with open(credential / "tls.crt", "a") as chain:
+                chain.write((self.dir / f"{of}.crt").read_text())
         shutil.copy(self.dir / "coordinator" / "identity" / "ca.crt", credential / "ca.crt")
         return credential
 
-    def revoke(self, name):
-        """Puts a list in place that names the person, and everybody who was revoked before."""
+    def revoke(self, name, list_name=None):
+        """Puts a list in place that names the person or authority, and everybody who was revoked before."""
         company = "ca -config openssl.cnf -cert company.crt -keyfile company.key"
-        self.openssl(f"{company} -revoke {name}/tls.crt")
+        certificate = f"{name}.crt" if (self.dir / f"{name}.crt").exists() else f"{name}/tls.crt"
+        self.openssl(f"{company} -revoke {certificate}")
         self.openssl(f"{company} -gencrl -out list.pem")
-        list_hash = self.openssl("crl -in list.pem -hash -noout")
-        pathlib.Path(self.dir / "list.pem").rename(self.dir / "lists" / f"{list_hash}.r0")
+        if list_name is None:
+            list_name = self.openssl("crl -in list.pem -hash -noout") + ".r0"
+        pathlib.Path(self.dir / "list.pem").rename(self.dir / "lists" / list_name)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ class Token final : public Command {
   void DefineFlags(CLI::App& app) override {
     app.add_option("ROLE", role_, "worker, admin, user or viewer; default: worker")
         ->check(CLI::IsMember({"worker", "admin", "user", "viewer"}));
-    app.add_option("NAME", name_, "Of the person; a worker may choose its own");
+    app.add_option("NAME", name_, "Of the person; without it, a worker chooses its own")
+        ->check(WhyEmpty);
     AddDuration(app, "--valid-for", valid_for_, "How long; at most a week (168h)")
         ->default_str("1h");
     app.add_option("--uses", uses_,
