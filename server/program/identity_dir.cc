@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -49,6 +50,13 @@ absl::StatusOr<std::string> Read(const std::filesystem::path& path) {
   if (file) return std::string(std::istreambuf_iterator<char>(file), {});
   return absl::PermissionDeniedError(
       absl::StrCat(path.string(), " cannot be read: ", std::generic_category().message(errno)));
+}
+
+// A file that the flag names.
+absl::StatusOr<std::string> ReadGiven(absl::string_view flag, const std::string& path) {
+  absl::StatusOr<std::string> text = Read(path);
+  if (text.ok()) return text;
+  return absl::Status(text.status().code(), absl::StrCat(flag, " ", text.status().message()));
 }
 
 absl::Status Write(const std::filesystem::path& path, const std::string& text) {
@@ -150,11 +158,13 @@ absl::Status CheckGiven(const IdentityOptions& options, absl::Time now) {
   };
   const std::string chain_flag = absl::StrCat("--tls-cert ", options.chain_file);
   const std::string key_flag = absl::StrCat("--tls-key ", options.key_file);
-  DP_ASSIGN_OR_RETURN(const std::string chain, Read(options.chain_file));
-  DP_ASSIGN_OR_RETURN(const std::string key, Read(options.key_file));
+  DP_ASSIGN_OR_RETURN(const std::string chain, ReadGiven("--tls-cert", options.chain_file));
+  DP_ASSIGN_OR_RETURN(const std::string key, ReadGiven("--tls-key", options.key_file));
   const auto certificate = security::Certificate::FromPem(chain);
   if (!certificate.ok()) return wrong(chain_flag, certificate.status().message());
   const auto pair = KeyPair::FromPem(key);
+  if (!pair.ok() && absl::StrContains(key, "ENCRYPTED"))
+    return wrong(key_flag, "the key is encrypted; give one that needs no password");
   if (!pair.ok()) return wrong(key_flag, pair.status().message());
   if (!certificate->Fits(*pair)) return wrong(key_flag, "it is not the key of the certificate");
   if (now < certificate->not_after()) return absl::OkStatus();
@@ -348,7 +358,7 @@ absl::Status IdentityDir::RefreshOtherAuthorities() {
   if (options_.clients_file.empty()) return absl::OkStatus();
   DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--client-ca ", options_.clients_file),
                                      security::CheckSafePath(options_.clients_file)));
-  DP_ASSIGN_OR_RETURN(const std::string text, Read(options_.clients_file));
+  DP_ASSIGN_OR_RETURN(const std::string text, ReadGiven("--client-ca", options_.clients_file));
   DP_ASSIGN_OR_RETURN(other_authorities_, AuthoritiesIn(options_.clients_file, text));
   return absl::OkStatus();
 }

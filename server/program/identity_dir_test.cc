@@ -471,6 +471,9 @@ TEST_F(GivenCertificateTest, OneThatCannotBeUsedIsNamed) {
   Write(options_.key_file, security::KeyPair::Make().ToPem());
   EXPECT_THAT(std::string(WhyNotOpened().message()),
               HasSubstr("--tls-key " + options_.key_file + ": it is not the key"));
+  Write(options_.key_file, "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIF\n");
+  EXPECT_THAT(std::string(WhyNotOpened().message()),
+              HasSubstr("--tls-key " + options_.key_file + ": the key is encrypted; give one"));
   Write(options_.key_file, "damaged");
   EXPECT_THAT(std::string(WhyNotOpened().message()), HasSubstr("--tls-key " + options_.key_file));
   Write(options_.chain_file, "damaged");
@@ -485,7 +488,7 @@ TEST_F(GivenCertificateTest, ASpecialFileIsAnErrorAtOnce) {
   (void)Open();
   std::filesystem::remove(options_.key_file);
   ASSERT_EQ(mkfifo(options_.key_file.c_str(), 0600), 0);
-  EXPECT_EQ(WhyNotOpened().message(), options_.key_file + " is no regular file");
+  EXPECT_EQ(WhyNotOpened().message(), "--tls-key " + options_.key_file + " is no regular file");
 }
 
 // A certificate of another authority would end each handshake of a program that trusts this one.
