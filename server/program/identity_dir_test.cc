@@ -303,6 +303,15 @@ TEST_F(IdentityDirTest, FurtherAuthoritiesOfCallersAreTakenOverWheneverTheirFile
   EXPECT_EQ(dir.tls().clients_file, path_ / "server/ca.crt");
 }
 
+TEST_F(IdentityDirTest, CertificatesMadeWhileTheClockWasAheadAreMadeAgain) {
+  Open();
+  ASSERT_TRUE(IdentityDir::Open(path_, options_, kNow + 50 * kDay).ok());
+  ASSERT_GT(CertificateIn("server/tls.crt").not_before(), kNow);
+  Open();
+  for (const char* name : {"server/tls.crt", "admin/tls.crt"})
+    EXPECT_LE(CertificateIn(name).not_before(), kNow) << name;
+}
+
 TEST_F(IdentityDirTest, AFileOfAuthoritiesThatIsDamagedOrGoneChangesNothing) {
   const std::string one = OtherAuthority();
   options_.clients_file = clients_file_;

@@ -145,13 +145,19 @@ absl::Status RevocationLists::Refresh(const std::vector<security::Certificate>& 
     const auto file = files_.find(name);
     if (same_authorities && file != files_.end() && file->second.stamp == stamp) continue;
     auto lists = Read(name, authorities, now);
-    if (lists.ok()) files_[name] = {stamp, *std::move(lists)};
+    if (lists.ok()) {
+      files_[name] = {stamp, *std::move(lists)};
+      changed_ = true;
+    }
     first.Update(lists.status());
   }
   const auto is_gone = [&](const auto& each) { return !names.contains(each.first); };
   std::erase_if(seen_, is_gone);
-  std::erase_if(files_, is_gone);
-  first.Update(WriteCopies());
+  if (std::erase_if(files_, is_gone) > 0) changed_ = true;
+  if (!changed_) return first;
+  const absl::Status written = WriteCopies();
+  changed_ = !written.ok();
+  first.Update(written);
   return first;
 }
 

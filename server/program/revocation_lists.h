@@ -67,6 +67,7 @@ class RevocationLists {
   bool accept_other_users_;
   std::map<std::string, std::string> seen_;    // by name, what changes with the file
   std::map<std::string, File> files_;          // by name, of those with lists
+  bool changed_ = true;                        // since the copies were written
   std::string authorities_;                    // against which they were checked
   std::map<std::string, std::string> copied_;  // by the name of the copy
   std::shared_ptr<security::Revocations> revocations_;

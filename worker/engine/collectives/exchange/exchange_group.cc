@@ -28,7 +28,6 @@ class ExchangeGroup : public Group {
       : exchanger_(std::move(exchanger)),
         rank_(rank),
         size_(size),
-        has_links_(links.has_value()),
         queue_(options,
                [this] {
                  if (Stopped()) exchanger_->Interrupt();
@@ -65,7 +64,7 @@ class ExchangeGroup : public Group {
   }
 
   std::unique_ptr<Work> Pass(const Message& message) override {
-    return has_links_ ? links_.Pass(message) : Group::Pass(message);
+    return links_.links() != nullptr ? links_.Pass(message) : Group::Pass(message);
   }
 
   void Abort(const absl::Status& why) override {
@@ -94,7 +93,6 @@ class ExchangeGroup : public Group {
   const std::unique_ptr<Exchanger> exchanger_;
   const int rank_;
   const int size_;
-  const bool has_links_;
   uint64_t operations_ = 0;
   std::vector<uint8_t> scratch_;  // the queue thread's
   OperationQueue queue_;          // its thread uses what is above

@@ -98,10 +98,10 @@ int MpiExchanger::Begin(const Sent& sent, const Received& received) {
 
 int MpiExchanger::BeginReceive(int peer, absl::Span<uint8_t> piece) {
   auto* const head = reinterpret_cast<uint8_t*>(&taken_[peer]);
-  int result = Post({What::kTakeHead, peer, {head, sizeof(Head)}, piece});
+  int result = Post({Kind::kTakeHead, peer, {head, sizeof(Head)}, piece});
   if (result != MPI_SUCCESS || piece.size() <= kShortBytes) return result;
-  result = PostParts(What::kReceive, peer, piece);
-  return result == MPI_SUCCESS ? Post({What::kTold, peer}) : result;
+  result = PostParts(Kind::kReceive, peer, piece);
+  return result == MPI_SUCCESS ? Post({Kind::kTold, peer}) : result;
 }
 
 // MPI keeps a copy of messages as short as a head, so that sending one never waits for its
@@ -112,26 +112,26 @@ int MpiExchanger::BeginSend(int peer, absl::Span<const uint8_t> piece) {
   head.size = piece.size();
   std::copy_n(piece.data(), in_head, head.piece);
   const auto* const bytes = reinterpret_cast<const uint8_t*>(&head);
-  const int result = Post({What::kGiveHead, peer, {bytes, sizeof(head.size) + in_head}});
+  const int result = Post({Kind::kGiveHead, peer, {bytes, sizeof(head.size) + in_head}});
   if (result != MPI_SUCCESS || in_head > 0) return result;
-  return Post({What::kReadiness, peer, {}, piece});
+  return Post({Kind::kReadiness, peer, {}, piece});
 }
 
-int MpiExchanger::PostParts(What what, int peer, absl::Span<const uint8_t> piece) {
+int MpiExchanger::PostParts(Kind kind, int peer, absl::Span<const uint8_t> piece) {
   for (size_t begin = 0; begin < piece.size(); begin += kMessageBytes) {
-    const int result = Post({what, peer, piece.subspan(begin, kMessageBytes)});
+    const int result = Post({kind, peer, piece.subspan(begin, kMessageBytes)});
     if (result != MPI_SUCCESS) return result;
   }
   return MPI_SUCCESS;
 }
 
 int MpiExchanger::Post(const Transfer& transfer) {
-  const What what = transfer.what;
+  const Kind kind = transfer.kind;
   const int peer = transfer.peer, process = ranks_[peer].process;
-  const bool sends = what == What::kGiveHead || what == What::kSend || what == What::kTold;
+  const bool sends = kind == Kind::kGiveHead || kind == Kind::kSend || kind == Kind::kTold;
   Tags tags = Tags::kReadiness;
-  if (what == What::kTakeHead || what == What::kGiveHead) tags = Tags::kHeads;
-  if (what == What::kReceive || what == What::kSend) tags = Tags::kParts;
+  if (kind == Kind::kTakeHead || kind == Kind::kGiveHead) tags = Tags::kHeads;
+  if (kind == Kind::kReceive || kind == Kind::kSend) tags = Tags::kParts;
   const int tag = sends ? TagOf(peer, tags, rank_) : TagOf(rank_, tags, peer);
   auto* const bytes = const_cast<uint8_t*>(transfer.bytes.data());
   const int count = static_cast<int>(transfer.bytes.size());
@@ -162,13 +162,13 @@ int MpiExchanger::Look(absl::Status* wrong) {
       MPI_Error_class(statuses[i].MPI_ERROR, &error);
     // Only heads tell sizes in every case.
     if (error != MPI_SUCCESS && error != MPI_ERR_TRUNCATE) return statuses[i].MPI_ERROR;
-    if (transfer.what == What::kTakeHead) wrong->Update(TakeHead(transfer));
-    if (transfer.what == What::kReadiness && !HasSaidFarewell(transfer.peer))
+    if (transfer.kind == Kind::kTakeHead) wrong->Update(TakeHead(transfer));
+    if (transfer.kind == Kind::kReadiness && !HasSaidFarewell(transfer.peer))
       ready.push_back(transfer);
   }
   ForgetEnded();
   for (const Transfer& transfer : ready) {
-    const int begun = PostParts(What::kSend, transfer.peer, transfer.piece);
+    const int begun = PostParts(Kind::kSend, transfer.peer, transfer.piece);
     if (begun != MPI_SUCCESS) return begun;
   }
   return MPI_SUCCESS;
@@ -206,14 +206,14 @@ int MpiExchanger::LookForFarewells() {
   return MPI_SUCCESS;
 }
 
-bool MpiExchanger::IsWait(What what) {
-  return what == What::kTakeHead || what == What::kReceive || what == What::kReadiness;
+bool MpiExchanger::IsWait(Kind kind) {
+  return kind == Kind::kTakeHead || kind == Kind::kReceive || kind == Kind::kReadiness;
 }
 
 std::vector<int> MpiExchanger::Awaited() const {
   std::vector<int> awaited;
   for (const Transfer& transfer : transfers_)
-    if (IsWait(transfer.what)) awaited.push_back(transfer.peer);
+    if (IsWait(transfer.kind)) awaited.push_back(transfer.peer);
   std::sort(awaited.begin(), awaited.end());
   awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());
   return awaited;
@@ -235,8 +235,8 @@ std::vector<int> MpiExchanger::Gone() const {
 int MpiExchanger::CancelWaits(bool all) {
   for (size_t i = 0; i < requests_.size(); ++i) {
     const Transfer& transfer = transfers_[i];
-    const bool comes = transfer.what == What::kReceive && !all && !HasSaidFarewell(transfer.peer);
-    if (!IsWait(transfer.what) || comes) continue;
+    const bool comes = transfer.kind == Kind::kReceive && !all && !HasSaidFarewell(transfer.peer);
+    if (!IsWait(transfer.kind) || comes) continue;
     const int result = MPI_Cancel(&requests_[i]);
     if (result != MPI_SUCCESS) return result;
   }

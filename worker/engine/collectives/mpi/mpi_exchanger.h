@@ -45,7 +45,7 @@ class MpiExchanger : public Exchanger, private MpiUser {
     uint8_t piece[kShortBytes] = {};
   };
 
-  enum class What {
+  enum class Kind {
     kTakeHead,
     kGiveHead,
     kReceive,    // a part of a long piece
@@ -54,7 +54,7 @@ class MpiExchanger : public Exchanger, private MpiUser {
     kTold,       // the peer knows that this rank waits
   };
   struct Transfer {
-    What what = What::kTakeHead;
+    Kind kind = Kind::kTakeHead;
     int peer = 0;
     absl::Span<const uint8_t> bytes = {};
     // With kTakeHead where the piece goes, with kReadiness the piece to send.
@@ -68,7 +68,7 @@ class MpiExchanger : public Exchanger, private MpiUser {
   int Begin(const Sent& sent, const Received& received);
   int BeginReceive(int peer, absl::Span<uint8_t> piece);
   int BeginSend(int peer, absl::Span<const uint8_t> piece);
-  int PostParts(What what, int peer, absl::Span<const uint8_t> piece);
+  int PostParts(Kind kind, int peer, absl::Span<const uint8_t> piece);
   int Post(const Transfer& transfer);
   // Takes over what has ended. `wrong` gets the error of a piece of another size.
   int Look(absl::Status* wrong);
@@ -87,7 +87,7 @@ class MpiExchanger : public Exchanger, private MpiUser {
   void EndTransfers(const absl::Status& why);
   void EndWithin(absl::Duration time, bool all);
   // Whether it ends only by what a peer does.
-  static bool IsWait(What what);
+  static bool IsWait(Kind kind);
   // The ranks whose pieces, or readiness, have not come.
   std::vector<int> Awaited() const;
   bool HasSaidFarewell(int rank) const;
