@@ -3,6 +3,7 @@
 #include <openssl/ssl.h>
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -10,6 +11,7 @@
 #include "base/security/certificate.h"
 #include "base/security/openssl.h"
 #include "base/status.h"
+#include "client/certificate_validity.h"
 #include "client/tls_handshake.h"
 #include "dp/v1/access.grpc.pb.h"
 
@@ -22,6 +24,16 @@ absl::StatusOr<security::Credential> ToCredential(const absl::StatusOr<v1::Enrol
   return security::Credential{.authorities = answer->certificate().authorities(),
                               .chain = answer->certificate().chain(),
                               .key = key.ToPem()};
+}
+
+std::vector<security::Certificate> ChainShownBy(SSL* ssl) {
+  STACK_OF(X509)* const chain = SSL_get_peer_cert_chain(ssl);  // owned by ssl
+  std::vector<security::Certificate> certificates;
+  for (int i = 0; i < sk_X509_num(chain); ++i) {
+    X509_up_ref(sk_X509_value(chain, i));
+    certificates.emplace_back(sk_X509_value(chain, i));
+  }
+  return certificates;
 }
 
 v1::EnrollRequest RequestFor(const Applicant& applicant, const security::KeyPair& key) {
@@ -43,12 +55,13 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address,
   const SslPtr ssl(SSL_new(context.get()));
   SSL_set_fd(ssl.get(), socket.get());
   DP_RETURN_IF_ERROR(Handshake(ssl.get(), socket.get(), address, deadline));
-  STACK_OF(X509)* const chain = SSL_get_peer_cert_chain(ssl.get());  // owned by ssl
-  for (int i = 0; i < sk_X509_num(chain); ++i) {
-    X509* const certificate = sk_X509_value(chain, i);
-    X509_up_ref(certificate);
-    const security::Certificate one(certificate);
-    if (one.Fingerprint() == fingerprint) return one.ToPem();
+  const std::vector<security::Certificate> chain = ChainShownBy(ssl.get());
+  for (const security::Certificate& one : chain) {
+    if (one.Fingerprint() != fingerprint) continue;
+    // gRPC's own handshake would fail without a reason.
+    DP_RETURN_IF_ERROR(CheckValidNow(
+        chain.front(), absl::StrCat("the certificate of the coordinator at ", address)));
+    return one.ToPem();
   }
   return absl::UnauthenticatedError(absl::StrCat(
       "the coordinator at ", address,

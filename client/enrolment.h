@@ -18,8 +18,8 @@ struct Applicant {
 
 // The certificate of a cluster's authority, in PEM, as the coordinator at `address` shows it.
 // Trusts nobody: the fingerprint says whether it is the right one. Blocks.
-// Errors: InvalidArgument the address; Unavailable nobody answers there, or not with TLS;
-// Unauthenticated another cluster's coordinator answers.
+// Errors: InvalidArgument the address; Unavailable nobody answers there, or not with TLS.
+// Unauthenticated another cluster's coordinator answers, or its certificate is not valid now.
 absl::StatusOr<std::string> FetchAuthority(const std::string& address,
                                            const std::string& fingerprint, absl::Duration timeout);
 

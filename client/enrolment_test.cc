@@ -75,6 +75,22 @@ TEST_F(EnrolmentTest, AnotherClustersCoordinatorIsNotTrusted) {
                 "the coordinator at " + other.address() + " is not of the cluster");
 }
 
+TEST_F(EnrolmentTest, AWrongClockIsNamedWithBothTimes) {
+  const security::Grant own{.identity = {security::Role::kCoordinator, "dp"},
+                            .lifetime = absl::Hours(1)};
+  for (const auto& [made_at, part] :
+       {std::pair(absl::Now() + absl::Hours(2), " is not valid before "),
+        std::pair(absl::Now() - absl::Hours(2), " expired at ")}) {
+    FakeAccess other(own, made_at);
+    const absl::Status refused =
+        EnrolByToken(other.address(), other.JoinToken(kAnn), {}, kEnrolPatience).status();
+    ExpectMessage(refused, absl::StatusCode::kUnauthenticated,
+                  absl::StrCat("the certificate of the coordinator at ", other.address(), part));
+    ExpectMessage(refused, absl::StatusCode::kUnauthenticated, ", and this host's clock says ");
+    EXPECT_THAT(other.heard(), IsEmpty());
+  }
+}
+
 TEST_F(EnrolmentTest, AServerInPlainTextIsNamedAsOne) {
   int port = 0;
   v1::Access::Service service;

@@ -18,6 +18,7 @@
 #include "base/security/credential.h"
 #include "base/security/openssl.h"
 #include "base/status.h"
+#include "client/certificate_validity.h"
 #include "client/tls_handshake.h"
 
 namespace dp::client {
@@ -119,12 +120,6 @@ int CheckChain(X509_STORE_CTX* chain, void* verdict) {
   return good;
 }
 
-std::string UtcText(absl::Time time) {
-  return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
-}
-
-std::string ClockText() { return absl::StrCat("this host's clock says ", UtcText(absl::Now())); }
-
 // Precondition: the check failed.
 absl::Status WhyNotTrusted(const Verdict& verdict, const std::string& address,
                            const std::string& dir) {
@@ -133,16 +128,10 @@ absl::Status WhyNotTrusted(const Verdict& verdict, const std::string& address,
   const std::string certificate =
       absl::StrCat("the certificate of the ", of_authority ? "authority of the " : "",
                    "coordinator at ", address);
-  if (verdict.error == X509_V_ERR_CERT_HAS_EXPIRED && verdict.at_fault) {
-    return absl::UnauthenticatedError(absl::StrCat(
-        certificate, " expired at ", UtcText(verdict.at_fault->not_after()), ", and ", ClockText(),
-        "; set the clock if it is wrong, else the certificate must be renewed where "
-        "it was made"));
-  }
-  if (verdict.error == X509_V_ERR_CERT_NOT_YET_VALID && verdict.at_fault) {
-    return absl::UnauthenticatedError(
-        absl::StrCat(certificate, " is not valid before ", UtcText(verdict.at_fault->not_before()),
-                     ", and ", ClockText(), "; set the clock that is wrong, here or there"));
+  const bool about_time = verdict.error == X509_V_ERR_CERT_HAS_EXPIRED ||
+                          verdict.error == X509_V_ERR_CERT_NOT_YET_VALID;
+  if (about_time && verdict.at_fault) {
+    DP_RETURN_IF_ERROR(CheckValidNow(*verdict.at_fault, certificate));
   }
   if (verdict.error == X509_V_ERR_INVALID_PURPOSE) {
     return absl::UnauthenticatedError(

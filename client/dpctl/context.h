@@ -131,7 +131,8 @@ class Context {
   // Replaces the coordinator's address and the credential from the flags. Before the first use.
   void ConnectTo(const std::string& address, const std::string& credential_dir) {
     flags_.coordinator = address;
-    flags_.credentials = {.dir = credential_dir};
+    flags_.credentials.dir = credential_dir;
+    flags_.credentials.insecure = false;
   }
 
   // Renews the login with which the command has called, if it did and if the login is due

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
@@ -56,6 +57,15 @@ absl::StatusOr<std::string> ReadSecret(const SecretSource& source, const std::st
   }
   DP_RETURN_IF_ERROR(CheckSecretValue(source.name, value));
   return value;
+}
+
+bool IsReadableByAll(const SecretSource& source, const std::string& dir) {
+  if (source.file.empty()) return false;
+  std::error_code error;
+  const auto status = std::filesystem::status(std::filesystem::path(dir) / source.file, error);
+  return status.type() == std::filesystem::file_type::regular &&
+         (status.permissions() & std::filesystem::perms::others_read) !=
+             std::filesystem::perms::none;
 }
 
 }  // namespace dp::client

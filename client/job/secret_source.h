@@ -24,4 +24,8 @@ absl::StatusOr<SecretSource> ParseSecretSource(absl::string_view text);
 absl::StatusOr<std::string> ReadSecret(const SecretSource& source, const std::string& dir,
                                        int stop = -1);
 
+// Whether the mode of the source's file lets every user of this machine read it. False for a pipe,
+// a terminal, a variable and a file that is not there.
+bool IsReadableByAll(const SecretSource& source, const std::string& dir);
+
 }  // namespace dp::client

@@ -13,6 +13,7 @@
 #include "base/security/visible_text.h"
 #include "base/status.h"
 #include "proto/convert/retry_after.h"
+#include "server/core/job.h"
 
 namespace dp::server {
 namespace {
@@ -69,6 +70,11 @@ absl::StatusOr<Caller> HolderOf(absl::string_view pem) {
   if (const absl::string_view kind = security::KindBefore(name); !kind.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("the name in it, '", name, "', begins with ",
                                                    kind, "/; use a certificate without that"));
+  }
+  if (caller.is_person() && name == core::kLegacyOwner) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the name in it, '", name,
+                     "', stands for jobs without an owner; use a certificate with another"));
   }
   return caller;
 }

@@ -13,6 +13,7 @@
 #include "server/access/authority.h"
 #include "server/access/gate.h"
 #include "server/convert/convert_call.h"
+#include "server/core/job.h"
 #include "server/rpc/call.h"
 #include "server/rpc/services.h"
 
@@ -53,6 +54,10 @@ absl::Status CheckName(const Identity& identity) {
         absl::StrCat("'", Shown(name), "' is no worker name; use ", kWorkerNameRule));
   }
   DP_RETURN_IF_ERROR(CheckKind(name));
+  if (name == core::kLegacyOwner) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", name, "' stands for jobs without an owner; give the person another name"));
+  }
   if (!name.empty() && name.size() <= kNameBytesMax && security::IsVisibleText(name))
     return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -310,6 +310,14 @@ TEST_F(AccessServiceTest, APersonsNameBeginsWithNoKindOfHolder) {
               HasSubstr("the name in it, 'worker/w1', begins with worker/"));
 }
 
+TEST_F(AccessServiceTest, NoPersonIsCalledAsTheOwnerOfJobsThatHaveNone) {
+  EXPECT_EQ(CreateToken("user", "legacy", 1).status.error_message(),
+            "'legacy' stands for jobs without an owner; give the person another name");
+  EXPECT_THAT(WhoIs(*As({Role::kUser, "legacy"})),
+              HasSubstr("the name in it, 'legacy', stands for jobs without an owner"));
+  EXPECT_EQ(WhoIs(*As({Role::kWorker, "legacy"})), "worker legacy");
+}
+
 TEST_F(AccessServiceTest, ARevocationOfANameWithARoleIsRejected) {
   v1::RevokeRequest request;
   request.set_name("user/bob");

@@ -53,6 +53,10 @@ ScratchDir::~ScratchDir() {
 }
 
 absl::Status ScratchDir::Make() {
+  // An empty TMPDIR is as none.
+  if (const char* given = std::getenv("TMPDIR"); given != nullptr && *given == '\0') {
+    unsetenv("TMPDIR");
+  }
   std::error_code error;
   const fs::path parent = fs::temp_directory_path(error);
   if (!error) Sweep(parent);

@@ -52,6 +52,13 @@ TEST_F(ScratchDirTest, ItGoesWithItsObject) {
   EXPECT_TRUE(fs::is_empty(parent_));
 }
 
+TEST_F(ScratchDirTest, AnEmptyVariableIsAsNone) {
+  setenv("TMPDIR", "", 1);
+  ScratchDir scratch;
+  EXPECT_TRUE(scratch.Make().ok());
+  EXPECT_EQ(getenv("TMPDIR"), nullptr);
+}
+
 TEST_F(ScratchDirTest, WhatAProcessThatWasKilledLeftGoesWhenTheNextIsMade) {
   const fs::path left = Leave("dpctl-local-AAAAAA", /*with_lock=*/true);
   ScratchDir scratch;

@@ -71,6 +71,19 @@ TEST_F(SecretFlagsTest, ValuesGoBesideTheJob) {
   EXPECT_THAT(out_.str() + err_.str(), Not(HasSubstr("from_")));
 }
 
+TEST_F(SecretFlagsTest, AFileThatEveryUserMayReadIsMentioned) {
+  const std::string words = absl::StrCat("submit --secret KEY=", key(), " train.py");
+  for (const mode_t mode : {0600, 0640, 0644}) {
+    err_.str("");
+    ASSERT_EQ(chmod(key().c_str(), mode), 0);
+    EXPECT_EQ(Dpctl(words).code, 0);
+    const std::string mentioned =
+        "dpctl: every user of this machine may read the file of secret "
+        "KEY; take that right away with chmod 600\n";
+    EXPECT_EQ(err_.str().find(mentioned) != std::string::npos, mode == 0644) << err_.str();
+  }
+}
+
 TEST_F(SecretFlagsTest, AFlagReplacesAnEntryOfTheJobFile) {
   Submitted(
       absl::StrCat(JobFile("[HF_TOKEN=/nowhere]"), " --secret HF_TOKEN --secret KEY=", key()));

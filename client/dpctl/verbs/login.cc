@@ -12,6 +12,7 @@
 #include "client/dpctl/view/identity_view.h"
 #include "client/dpctl/view/printable.h"
 #include "client/dpctl/view/time_text.h"
+#include "dp/v1/access.grpc.pb.h"
 
 namespace dp::ctl {
 namespace {
@@ -42,13 +43,15 @@ class Login final : public Command {
     DP_RETURN_IF_ERROR(logins.prepare(dir, context.flags().credentials.accept_other_users));
     DP_ASSIGN_OR_RETURN(const security::Credential credential,
                         logins.enrol(address, token, context.flags().timeout));
-    DP_ASSIGN_OR_RETURN(const IdentityShown identity, HolderOf(credential));
+    DP_ASSIGN_OR_RETURN(IdentityShown identity, HolderOf(credential));
     DP_RETURN_IF_ERROR(logins.save(dir, credential));
-    Print(identity, context);
     if (!context.flags().credentials.dir.empty()) {
       context.err() << "dpctl: --credentials or DP_CREDENTIALS names another credential; without "
                        "it dpctl uses this login\n";
     }
+    context.ConnectTo(address, dir);
+    TakeGrantedRole(context, identity);
+    Print(identity, context);
     return kSuccess;
   }
 
@@ -81,6 +84,18 @@ class Login final : public Command {
     DP_ASSIGN_OR_RETURN(const security::Identity identity, certificate.identity());
     return IdentityShown{std::string(security::NameOf(identity.role)), identity.name,
                          certificate.not_after()};
+  }
+
+  // A grant counts more than the role in the certificate. If the call fails, the next command shows
+  // the role.
+  static void TakeGrantedRole(Context& context, IdentityShown& identity) {
+    const auto known =
+        context.coordinator().Call(&v1::Access::Stub::WhoAmI, {}, context.flags().timeout);
+    if (!known.ok() || known->role().empty() || known->role() == identity.role) return;
+    context.err() << "dpctl: the token was for " << identity.role << ' ' << Printable(identity.name)
+                  << ", but an administrator has granted the role " << known->role()
+                  << ", which counts\n";
+    identity.role = known->role();
   }
 
   static void Print(const IdentityShown& identity, Context& context) {

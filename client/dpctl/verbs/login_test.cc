@@ -35,6 +35,18 @@ TEST_F(LoginTest, ATokenBecomesACredentialOnDisk) {
   EXPECT_EQ(logins_.saved.at("/logins/host:1").key, logins_.enrolled->key);
 }
 
+TEST_F(LoginTest, AGrantedRoleCountsMoreThanTheTokens) {
+  coordinator_.access.who_am_i.set_role("viewer");
+  Result result = Dpctl("login --token t --coordinator host:1");
+  EXPECT_EQ(result.out, "logged in to host:1 as viewer ann until 2026-01-03T03:04:05+00:00\n");
+  EXPECT_THAT(result.err, HasSubstr("was for user ann, but an administrator has granted the role "
+                                    "viewer, which counts"));
+  coordinator_.access.who_am_i.set_role("user");
+  err_.str("");
+  result = Dpctl("login --token t --coordinator host:1");
+  EXPECT_EQ(result.err, "");
+}
+
 TEST_F(LoginTest, ProgramsGetTheNameOrTheIdentity) {
   EXPECT_EQ(Dpctl("login --token t -o name").out, "ann\n");
   out_.str("");

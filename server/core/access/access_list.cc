@@ -104,7 +104,8 @@ absl::StatusOr<Role> AccessList::RoleOf(const Identity& certified, absl::Time ma
         "the certificate of ", security::ToString(certified), " was revoked at ",
         absl::FormatTime(holder->revoked_at),
         certified.role == Role::kWorker
-            ? "; remove the worker's STATE_DIR/credential and start it with --join and a new token"
+            ? "; remove the worker's STATE_DIR/credential and start it with --join and a new "
+              "token, or give it a new certificate in --credentials where that is from elsewhere"
             : "; ask an administrator for a new one"));
   }
   return holder->role.value_or(certified.role);

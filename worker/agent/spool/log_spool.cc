@@ -76,7 +76,9 @@ std::string NameIn(const FileDescriptor& dir, const std::string& path) {
   return absl::StrCat(PathOf(dir), "/", fs::path(path).filename().string());
 }
 
-absl::Status LetOthersPass(const FileDescriptor& dir, const std::string& path) {
+absl::Status LetOthersPass(const FileDescriptor& dir) {
+  std::error_code error;
+  const fs::path path = fs::read_symlink(PathOf(dir), error);  // empty on an error
   errno = MakePassable(PathOf(dir));
   return errno == 0 ? absl::OkStatus() : SpoolError(path);
 }
@@ -91,7 +93,7 @@ struct SpoolDirs {
     const fs::path job_dir = generation_dir.parent_path(), spool_dir = job_dir.parent_path();
     const FileDescriptor state(
         open(spool_dir.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!state.valid()) return SpoolError(generation_dir);
+    if (!state.valid()) return SpoolError(spool_dir.parent_path());
     SpoolDirs dirs;
     DP_ASSIGN_OR_RETURN(dirs.spool, In(state, spool_dir, make));
     DP_ASSIGN_OR_RETURN(dirs.job, In(dirs.spool, job_dir, make));
@@ -178,7 +180,7 @@ absl::Status LogSpool::Create(const SpoolOwner& owner) const {
 absl::Status LogSpool::GiveTo(const Account& account) const {
   DP_ASSIGN_OR_RETURN(const SpoolDirs dirs, SpoolDirs::Open(generation_dir_, /*make=*/false));
   for (const FileDescriptor* dir : {&dirs.spool, &dirs.job, &dirs.generation}) {
-    DP_RETURN_IF_ERROR(LetOthersPass(*dir, generation_dir_));
+    DP_RETURN_IF_ERROR(LetOthersPass(*dir));
   }
   // The program makes no files here, so this one is there from the beginning.
   DP_RETURN_IF_ERROR(MakeFile(dirs.generation, error_file(), ""));
@@ -190,7 +192,7 @@ absl::Status LogSpool::GiveTo(const Account& account) const {
   if (lstat(NameIn(dirs.generation, credential_dir()).c_str(), &info) != 0) return absl::OkStatus();
   DP_ASSIGN_OR_RETURN(const FileDescriptor credential,
                       SpoolDirs::In(dirs.generation, credential_dir(), /*make=*/false));
-  DP_RETURN_IF_ERROR(LetOthersPass(credential, credential_dir()));
+  DP_RETURN_IF_ERROR(LetOthersPass(credential));
   std::error_code error;
   for (fs::directory_iterator at(PathOf(credential), error), last; !error && at != last;
        at.increment(error)) {
