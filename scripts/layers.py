@@ -62,6 +62,8 @@ MAY_INCLUDE = {
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
     # libdp_distributed links no more of data than the sampler.
     "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo mpi shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
+    # libdp_engine is a library of its own.
+    "worker/library/engine": ["worker/library", *rooms("worker/engine", "device nn"), "base"],
     "worker/engine/nn": ["base"],
     "worker/engine/data": ["worker/engine/device", "worker/engine/nn", "base"],
     "worker/engine/ddp": ["worker/engine/collectives", "worker/engine/nn", "base"],
@@ -169,6 +171,8 @@ def included_path(header):
     """The path below the root that an include names; None for another project's header."""
     if header.startswith("dp/v1/"):
         return "proto/" + header
+    if header == "dp/layers.h":
+        return "base/model/include/" + header
     if header.startswith("dp/"):
         return "worker/library/include/" + header
     return header if header.split("/")[0] in FOLDERS else None

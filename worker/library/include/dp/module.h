@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ struct Buffer {
   std::vector<int64_t> shape;
   MutableElements values;
 };
+
+// The states of an optimizer, whole: by parameter's name, then by state, as many floats as the
+// parameter has.
+using OptimizerStates = std::map<std::string, std::vector<std::vector<float>>>;
 
 // A model, as far as DistributedDataParallel needs to know it. Every rank has the same names,
 // shapes and types, in the same order.

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,10 +26,6 @@ struct OptimizerPiece {
   // The optimizer's states of these values, which begin at zero: momentum, for example.
   std::vector<std::span<float>> states;
 };
-
-// The states of an optimizer, whole: by parameter's name, then by state, as many floats as the
-// parameter has.
-using OptimizerStates = std::map<std::string, std::vector<std::vector<float>>>;
 
 // Divides the work and the states of an optimizer among the ranks of a DistributedDataParallel. A
 // backward then leaves each rank the mean of its share of the gradients alone, by a reduce-scatter.
