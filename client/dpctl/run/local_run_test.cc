@@ -20,16 +20,18 @@ class LocalProgramTest : public DpctlTest {
   };
 
   LocalOptions StartedFor(const std::string& words) {
-    LocalOptions options;
-    start_local_ = [&options](const LocalOptions& asked) {
-      options = asked;
+    start_local_ = [this](const LocalOptions& asked) {
+      options_ = asked;
       return std::make_unique<Nowhere>();
     };
     coordinator_.on_watch = [](v1::Job& job) { job.set_state(v1::JOB_STATE_SUCCEEDED); };
     AddLogPage("finished: true");
     EXPECT_EQ(Dpctl("run --local " + words).code, 0) << err_.str();
-    return options;
+    return options_;
   }
+
+ private:
+  LocalOptions options_;
 };
 
 TEST_F(LocalProgramTest, ThereIsAWorkerForEachNode) {
