@@ -43,9 +43,9 @@ struct Score {
   int64_t labels = 0;
 };
 
-// A model of these layers, with softmax cross-entropy behind the last one. Computes as dp's trainer
-// does, bit for bit. DistributedDataParallel can wrap it. Values and gradients are float. Not
-// thread-safe: one thread makes and uses it.
+// A model of these layers, with softmax cross-entropy behind the last one, by the code of dp's
+// trainer. DistributedDataParallel can wrap it. Values and gradients are float. Not thread-safe:
+// one thread makes and uses it.
 //
 //   dp::Network network({{"", dp::model::Linear{.out = 64}}, {"", dp::model::Relu{}},
 //                        {"", dp::model::Linear{.out = 10}}},
@@ -98,7 +98,7 @@ struct SgdOptions {
   bool nesterov = false;
 };
 
-// torch.optim.SGD, bit for bit as dp's trainer. The module outlives it. Its parameters are of
+// torch.optim.SGD, by the code of dp's trainer. The module outlives it. Its parameters are of
 // float32, and each has a gradient where parameters() says. Not thread-safe.
 class Sgd {
  public:
