@@ -4,86 +4,26 @@
 #include <utility>
 
 #include "base/security/certificate.h"
-#include "base/security/testing/foreign_certificate.h"
 #include "base/security/token.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/convert/time.h"
+#include "server/rpc/testing/access_fixture.h"
 #include "server/rpc/testing/services_fixture.h"
-#include "server/rpc/testing/tls_fixture.h"
 
 namespace dp::server {
 namespace {
 
 using grpc::StatusCode;
 using security::Identity;
-using security::KeyPair;
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
 const Identity kAnn{security::Role::kUser, "ann"};
 
-class AccessServiceTest : public TlsFixture {
- protected:
-  void SetUp() override {
-    TlsFixture::SetUp();
-    admin_ = As({Role::kAdmin, "root"});
-    nobody_ = As(Nobody());
-  }
-  Answered<v1::CreateTokenResponse> CreateToken(const std::string& role, const std::string& name,
-                                                int uses, int hours = 1) {
-    v1::CreateTokenRequest request;
-    request.set_role(role);
-    request.set_name(name);
-    request.set_uses(uses);
-    request.mutable_valid_for()->set_seconds(hours * 3600);
-    return admin_->Call(admin_->access(), &v1::Access::Stub::CreateToken, request);
-  }
-  std::string Token(const std::string& role, const std::string& name, int uses = 1) {
-    const auto made = CreateToken(role, name, uses);
-    EXPECT_TRUE(made.ok()) << made.status.error_message();
-    return made->token();
-  }
-  Answered<v1::EnrollResponse> Enroll(ClusterClient& caller, const std::string& token,
-                                      const std::string& worker = "",
-                                      const std::string& host = "host") {
-    v1::EnrollRequest request;
-    request.set_token(token);
-    request.set_name(worker);
-    request.set_host(host);
-    request.set_signing_request(key_.SigningRequest());
-    return caller.Call(caller.access(), &v1::Access::Stub::Enroll, request);
-  }
-  Answered<v1::RenewResponse> Renew(ClusterClient& caller) {
-    v1::RenewRequest request;
-    request.set_signing_request(key_.SigningRequest());
-    return caller.Call(caller.access(), &v1::Access::Stub::Renew, request);
-  }
-  static Answered<v1::WhoAmIResponse> Ask(ClusterClient& caller) {
-    return caller.Call(caller.access(), &v1::Access::Stub::WhoAmI, {});
-  }
-  // As "user ann"; an error's message if the call is rejected.
-  static std::string WhoIs(ClusterClient& caller) {
-    const auto answer = Ask(caller);
-    return answer.ok() ? answer->role() + " " + answer->name() : answer.status.error_message();
-  }
-  Credentials CredentialsIn(const v1::IssuedCertificate& issued) {
-    return Showing({key_.ToPem(), issued.chain()});
-  }
-  template <typename Response>
-  static std::string NameIn(const Answered<Response>& answer) {
-    const auto certificate = security::Certificate::FromPem(answer->certificate().chain());
-    return certificate.ok() ? security::ToString(*certificate->identity())
-                            : answer.status.error_message();
-  }
-
-  const KeyPair key_ = KeyPair::Make();
-  std::unique_ptr<ClusterClient> admin_;
-  std::unique_ptr<ClusterClient> nobody_;
-};
+class AccessServiceTest : public AccessFixture {};
 
 TEST_F(AccessServiceTest, AJoinTokenIsExchangedForACertificateThatCounts) {
   const auto enrolled = Enroll(*nobody_, Token("user", "ann"));
@@ -264,69 +204,6 @@ TEST_F(AccessServiceTest, RevokeEndsThePersonOrTheWorkerOfTheName) {
   EXPECT_THAT(WhoIs(*ann), HasSubstr("was revoked"));
 }
 
-TEST_F(AccessServiceTest, ATokenIsMadeForAHolderWhoCanExist) {
-  const auto code = [this](const char* role, const std::string& name, int uses, int hours) {
-    return CreateToken(role, name, uses, hours).status.error_code();
-  };
-  EXPECT_EQ(code("user", "ann", 1, 24 * 7), StatusCode::OK);
-  EXPECT_EQ(code("user", "ann", 1, 24 * 7 + 1), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(code("user", "ann", 1, 0), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(code("user", "ann", -1, 1), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(code("user", "", 1, 1), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(code("user", "a\nb", 1, 1), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(code("worker", "a/b", 1, 1), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(code("coordinator", "c", 1, 1), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(code("root", "ann", 1, 1), StatusCode::INVALID_ARGUMENT);
-}
-
-TEST_F(AccessServiceTest, AWrongNameIsShownOnOneLine) {
-  for (const auto& [role, name] : {std::pair{"user", "a\nb"}, {"worker", "a\nb"}}) {
-    EXPECT_THAT(CreateToken(role, name, 1).status.error_message(), HasSubstr("'a\\nb' is no"));
-  }
-  v1::GrantRequest grant;
-  grant.set_role("user");
-  grant.set_name("\x1b[31m");
-  EXPECT_THAT(
-      admin_->Call(admin_->access(), &v1::Access::Stub::Grant, grant).status.error_message(),
-      HasSubstr("'\\033[31m' is no name of a person"));
-  EXPECT_THAT(Enroll(*nobody_, Token("worker", "w"), "a\nb").status.error_message(),
-              HasSubstr("and not for a\\nb; start"));
-}
-
-// `dpctl revoke worker/w1` ends the access of the worker.
-TEST_F(AccessServiceTest, APersonsNameBeginsWithNoKindOfHolder) {
-  const std::string why = "'worker/w1' is no name of a person: it begins with worker/; use 'w1'";
-  EXPECT_EQ(CreateToken("user", "worker/w1", 1).status.error_message(), why);
-  v1::GrantRequest grant;
-  grant.set_role("user");
-  grant.set_name("worker/w1");
-  EXPECT_EQ(admin_->Call(admin_->access(), &v1::Access::Stub::Grant, grant).status.error_message(),
-            why);
-  EXPECT_TRUE(CreateToken("user", "spiffe://example.org/worker/w1", 1).ok());
-  EXPECT_THAT(CreateToken("user", "admin", 1).status.error_message(),
-              HasSubstr("admin is the administrator whose credential the coordinator makes"));
-  EXPECT_TRUE(CreateToken("admin", "admin", 1).ok());
-  EXPECT_THAT(WhoIs(*As({Role::kUser, "worker/w1"})),
-              HasSubstr("the name in it, 'worker/w1', begins with worker/"));
-}
-
-TEST_F(AccessServiceTest, NoPersonIsCalledAsTheOwnerOfJobsThatHaveNone) {
-  EXPECT_EQ(CreateToken("user", "legacy", 1).status.error_message(),
-            "'legacy' stands for jobs without an owner; give the person another name");
-  EXPECT_THAT(WhoIs(*As({Role::kUser, "legacy"})),
-              HasSubstr("the name in it, 'legacy', stands for jobs without an owner"));
-  EXPECT_EQ(WhoIs(*As({Role::kWorker, "legacy"})), "worker legacy");
-}
-
-TEST_F(AccessServiceTest, ARevocationOfANameWithARoleIsRejected) {
-  v1::RevokeRequest request;
-  request.set_name("user/bob");
-  const auto revoked = admin_->Call(admin_->access(), &v1::Access::Stub::Revoke, request);
-  EXPECT_EQ(revoked.status.error_code(), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(revoked.status.error_message(),
-            "'user/bob' is no name of a person: it begins with user/; use 'bob'");
-}
-
 TEST_F(AccessServiceTest, TheDecisionsAreListed) {
   Grant("ann", Role::kViewer);
   Revoke({Role::kWorker, "w"});
@@ -386,48 +263,6 @@ TEST_F(AccessServiceTest, RefusedCallsAreListedForAdministrators) {
   EXPECT_THAT(refusal.peer(), HasSubstr("127.0.0.1"));
 }
 
-TEST_F(AccessServiceTest, NamesThatPeopleCannotTellFromOthersAreRejected) {
-  const std::string rule =
-      " is no name of a person; use 1 to 256 bytes of UTF-8 without characters that cannot be "
-      "seen, "
-      "and without a space at either end";
-  for (const auto& [name, shown] : {std::pair<std::string, std::string>(" ann", "' ann'"),
-                                    {"ann ", "'ann '"},
-                                    {"an\u200bn", "'an\\342\\200\\213n'"},
-                                    {"\ufeffann", "'\\357\\273\\277ann'"},
-                                    {"nna\u202e", "'nna\\342\\200\\256'"},
-                                    {"a\nb", "'a\\nb'"}}) {
-    const auto made = CreateToken("user", name, 1);
-    EXPECT_EQ(made.status.error_code(), StatusCode::INVALID_ARGUMENT) << shown;
-    EXPECT_EQ(made.status.error_message(), shown + rule);
-    v1::GrantRequest grant;
-    grant.set_role("user");
-    grant.set_name(name);
-    EXPECT_EQ(
-        admin_->Call(admin_->access(), &v1::Access::Stub::Grant, grant).status.error_message(),
-        shown + rule);
-    const auto holder = As({Role::kUser, name});
-    EXPECT_THAT(holder->Call(holder->jobs(), &v1::Jobs::Stub::List, {}).status.error_message(),
-                HasSubstr("the name in it is not UTF-8"))
-        << shown;
-  }
-}
-
-TEST_F(AccessServiceTest, NoWorkerIsNamedLikeAFlagOrADirectory) {
-  for (const std::string name : {".", "..", "-x", "--name"}) {
-    EXPECT_THAT(CreateToken("worker", name, 1).status.error_message(),
-                HasSubstr("'" + name + "' is no worker name; use "))
-        << name;
-    EXPECT_THAT(Enroll(*admin_, "", "", name).status.error_message(),
-                HasSubstr("'" + name + "' is no worker name; use "))
-        << name;
-    const auto worker = As({Role::kWorker, name});
-    EXPECT_THAT(worker->Call(worker->jobs(), &v1::Jobs::Stub::List, {}).status.error_message(),
-                HasSubstr("'" + name + "', is no worker name; use "))
-        << name;
-  }
-}
-
 TEST_F(AccessServiceTest, ARefusalForARoleNamesThoseThatMayAndTheGrant) {
   const auto ann = As({Role::kViewer, "ann"});
   v1::CancelRequest cancel;
@@ -438,43 +273,6 @@ TEST_F(AccessServiceTest, ARefusalForARoleNamesThoseThatMayAndTheGrant) {
   EXPECT_THAT(ann->Call(ann->access(), &v1::Access::Stub::ListHolders, {}).status.error_message(),
               HasSubstr(": it is for administrators, and an administrator can give that role: "
                         "dpctl grant admin ann"));
-}
-
-// The coordinator shows a certificate that its authority has not signed.
-class ElsewhereCertificateTest : public AccessServiceTest {
- protected:
-  ElsewhereCertificateTest() { own_certificate_ = false; }
-};
-
-TEST_F(ElsewhereCertificateTest, NobodyGetsATokenOrCertificateThatLeadsNowhere) {
-  const std::string why =
-      "this coordinator has a certificate from elsewhere (--tls-cert), to which no";
-  for (const auto& status :
-       {CreateToken("worker", "", 1).status, CreateToken("user", "ann", 1).status,
-        Enroll(*admin_, "", "w").status}) {
-    EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
-    EXPECT_THAT(status.error_message(), HasSubstr(why));
-  }
-}
-
-TEST_F(ElsewhereCertificateTest, AGrantGivesTheRoleAndNoToken) {
-  v1::GrantRequest grant;
-  grant.set_role("viewer");
-  grant.set_name("ann");
-  const auto granted = admin_->Call(admin_->access(), &v1::Access::Stub::Grant, grant);
-  ASSERT_TRUE(granted.ok()) << granted.status.error_message();
-  EXPECT_EQ(granted->token(), "");
-  const auto ann = As(kAnn);
-  EXPECT_EQ(ann->Call(ann->access(), &v1::Access::Stub::WhoAmI, {})->role(), "viewer");
-}
-
-// The coordinator does not know who has signed its own.
-TEST_F(ElsewhereCertificateTest, ARenewedCertificateComesWithoutAuthorities) {
-  const auto ann = As(kAnn);
-  const auto renewed = Renew(*ann);
-  ASSERT_TRUE(renewed.ok()) << renewed.status.error_message();
-  EXPECT_NE(renewed->certificate().chain(), "");
-  EXPECT_EQ(renewed->certificate().authorities(), "");
 }
 
 TEST_F(AccessServiceTest, ARefusalNamesTheRoleThatCountsAndNoOther) {
@@ -507,72 +305,6 @@ TEST_F(AccessServiceTest, ACallerWhoMayNotEnrollLearnsNothingAboutTheRequest) {
   EXPECT_EQ(listed->refusals(1).caller(), "admin root");
 }
 
-class ForeignCertificateTest : public AccessServiceTest {
- protected:
-  ForeignCertificateTest() { other_authorities_ = foreign_.certificate().ToPem(); }
-  std::unique_ptr<ClusterClient> Foreigner(const security::ForeignNames& names) {
-    return As(Showing({key_.ToPem(), ForeignCertificate(foreign_, key_, names).ToPem()}));
-  }
-
-  const security::CertificateAuthority foreign_ = security::CertificateAuthority::Make(absl::Now());
-};
-
-TEST_F(ForeignCertificateTest, WithoutARoleARefusalNamesTheGrant) {
-  const auto ann = Foreigner({"", "email:ann@example.org"});
-  EXPECT_THAT(WhoIs(*ann),
-              AllOf(HasSubstr("person ann@example.org may not call Access.WhoAmI: "),
-                    HasSubstr("an administrator can: dpctl grant user ann@example.org"),
-                    Not(HasSubstr("viewer"))));
-  const auto listed = admin_->Call(admin_->access(), &v1::Access::Stub::ListRefusals, {});
-  EXPECT_EQ(listed->refusals(0).caller(), "person ann@example.org");
-  EXPECT_THAT(WhoIs(*Foreigner({"Ann's $(reboot)"})), HasSubstr("user 'Ann'\\''s $(reboot)'"));
-}
-
-TEST_F(ForeignCertificateTest, OnlyItsMakerReplacesIt) {
-  const auto ann = Foreigner({"ann"});
-  Revoke(kAnn);
-  Grant("ann", Role::kUser);
-  EXPECT_THAT(WhoIs(*ann),
-              HasSubstr("the certificate of person ann was revoked; get a new one where it was"));
-}
-
-TEST_F(ForeignCertificateTest, ItHasOnlyTheRoleThatWasGranted) {
-  const auto ann = Foreigner({"admin", "email:ann@example.org"});
-  EXPECT_THAT(WhoIs(*ann), HasSubstr("no role has been granted"));
-  Grant("admin", Role::kAdmin);  // not her name
-  EXPECT_THAT(WhoIs(*ann), HasSubstr("no role has been granted"));
-  Grant("ann@example.org", Role::kUser);
-  EXPECT_EQ(WhoIs(*ann), "user ann@example.org");
-  EXPECT_EQ(Renew(*ann).status.error_code(), StatusCode::FAILED_PRECONDITION);
-  Revoke({Role::kUser, "ann@example.org"});
-  EXPECT_THAT(WhoIs(*ann), HasSubstr("no role has been granted"));
-}
-
-// All authorities of dp have the same name.
-TEST_F(ForeignCertificateTest, TheAuthorityMayBeThatOfAnotherCluster) {
-  const auto issued = foreign_.Issue(key_.SigningRequest(),
-                                     {.identity = kAnn, .lifetime = absl::Hours(1)}, absl::Now());
-  const auto ann = As(Showing({key_.ToPem(), issued->ToPem()}));
-  EXPECT_EQ(WhoIs(*ann), "user ann");
-  EXPECT_EQ(WhoIs(*As(kAnn)), "user ann");
-  // The other cluster decides how long her certificate counts.
-  EXPECT_EQ(Renew(*ann).status.error_code(), StatusCode::FAILED_PRECONDITION);
-}
-
-TEST_F(ForeignCertificateTest, ANameLikeThatOfAWorkerDoesNotCount) {
-  for (const security::ForeignNames& names :
-       {security::ForeignNames{"worker/w1"}, {"w1", "URI:spiffe://dp/user/worker%2Fw1"}}) {
-    EXPECT_THAT(WhoIs(*Foreigner(names)),
-                HasSubstr("the name in it, 'worker/w1', begins with worker/"));
-  }
-}
-
-TEST_F(ForeignCertificateTest, AnIdentityOfDpInItCounts) {
-  const auto worker = Foreigner({"node7", "URI:spiffe://dp/worker/node7"});
-  EXPECT_EQ(WhoIs(*worker), "worker node7");
-}
-
-// A coordinator in plain text.
 class InsecureAccessTest : public ServicesFixture {};
 
 // Otherwise they would keep their access when plain text is no longer served.
