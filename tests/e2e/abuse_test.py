@@ -20,7 +20,10 @@ from kit.leftovers import closed_on_error
 
 MIB = 1 << 20
 # A third of the default --memory-max, with all that the process had before.
-MEMORY_CAP = 384 * MIB * int(os.environ.get("DP_MEMORY_FACTOR", "1"))
+# More than 1 in a build with sanitizers, which takes several times the memory and the time.
+INSTRUMENTED = int(os.environ.get("DP_MEMORY_FACTOR", "1"))
+MEMORY_CAP = 384 * MIB * INSTRUMENTED
+STRANGERS = 8 if INSTRUMENTED == 1 else 4
 TURNS = 3
 LOG_BYTES = 4 * MIB
 # Writes lines, and goes on until it is stopped.
@@ -101,7 +104,7 @@ class AbuseTest(unittest.TestCase):
         # Elsewhere they would take no time of the coordinator's processors.
         command = ["nice", sys.executable, "-m", "kit.abuse", "rapid_reset", self.cluster.address]
         with contextlib.ExitStack() as strangers:
-            for _ in range(8):
+            for _ in range(STRANGERS):
                 strangers.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
             self.assertTrue(eventually(self.abandoned_calls_were_seen))
             self.assert_serves()
