@@ -157,16 +157,22 @@ absl::Status RevocationLists::Refresh(const std::vector<security::Certificate>& 
   if (!changed_) return first;
   const absl::Status written = WriteCopies();
   changed_ = !written.ok();
+  if (written.ok()) text_ = TextOfFiles();
   first.Update(written);
   return first;
 }
 
-std::string RevocationLists::text() const {
+std::string RevocationLists::TextOfFiles() const {
   std::string text;
   for (const auto& [name, file] : files_) {
     if (!file.lists.empty()) absl::StrAppend(&text, "# ", name, " ", file.stamp, "\n");
   }
   return text;
+}
+
+bool RevocationLists::HasLists(const std::string& name) const {
+  const auto file = files_.find(name);
+  return file != files_.end() && !file->second.lists.empty();
 }
 
 std::vector<RevocationList> RevocationLists::in_force() const {
@@ -183,7 +189,7 @@ absl::StatusOr<std::set<std::string>> RevocationLists::NamesIn() const {
   std::error_code error, gone;
   for (fs::directory_iterator at(from_, error), last; !error && at != last; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (IsListName(name) || fs::is_regular_file(*at, gone)) names.insert(name);
+    if (IsListName(name) || HasLists(name) || fs::is_regular_file(*at, gone)) names.insert(name);
   }
   if (error) {
     return absl::FailedPreconditionError(
@@ -204,7 +210,7 @@ absl::StatusOr<std::vector<RevocationLists::OneList>> RevocationLists::Read(
   const auto text = TextIn(path);
   const auto crls = text.ok() ? ListsIn(*text) : text.status();
   if (!crls.ok()) return unusable(crls.status());
-  if (crls->empty() && IsListName(name))
+  if (crls->empty() && (IsListName(name) || HasLists(name)))
     return unusable(absl::InvalidArgumentError("it holds no revocation list in PEM"));
   if (!crls->empty() && !accept_other_users_) {
     const absl::Status safe = security::CheckSafePath(path);

@@ -34,8 +34,8 @@ class RevocationLists {
   // PermissionDenied others can write a list, or a copy cannot be written.
   absl::Status Refresh(const std::vector<security::Certificate>& authorities, absl::Time now);
 
-  // Comments for a file of PEM, which change with the copies.
-  std::string text() const;
+  // Comments for a file of PEM, which change once the copies have.
+  const std::string& text() const { return text_; }
   const std::filesystem::path& copies() const { return to_; }
   // The lists that count, and whom they name.
   std::vector<RevocationList> in_force() const;
@@ -54,6 +54,9 @@ class RevocationLists {
     std::vector<OneList> lists;
   };
 
+  std::string TextOfFiles() const;
+  // Whether the file of this name has lists that count.
+  bool HasLists(const std::string& name) const;
   absl::StatusOr<std::set<std::string>> NamesIn() const;
   absl::StatusOr<std::vector<OneList>> Read(const std::string& name,
                                             const std::vector<security::Certificate>& authorities,
@@ -68,6 +71,7 @@ class RevocationLists {
   std::map<std::string, std::string> seen_;    // by name, what changes with the file
   std::map<std::string, File> files_;          // by name, of those with lists
   bool changed_ = true;                        // since the copies were written
+  std::string text_;                           // of the copies
   std::string authorities_;                    // against which they were checked
   std::map<std::string, std::string> copied_;  // by the name of the copy
   std::shared_ptr<security::Revocations> revocations_;

@@ -237,6 +237,39 @@ TEST_F(RevocationListsTest, ALinkThatLeadsNowhereKeepsTheListThatItLedTo) {
   EXPECT_THAT(Copies(), IsEmpty());
 }
 
+TEST_F(RevocationListsTest, AFileThatHeldAListKeepsItWhateverItIsCalled) {
+  std::ofstream(scratch_.path() / "target") << ListOf({1});
+  fs::create_symlink(scratch_.path() / "target", from_ / "link.pem");
+  Put("x.pem", ListOf({2}));
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  Put("x.pem", "");
+  EXPECT_THAT(std::string(Refresh().message()), HasSubstr("it holds no revocation list in PEM"));
+  fs::remove(scratch_.path() / "target");
+  EXPECT_THAT(std::string(Refresh().message()), HasSubstr("link.pem cannot be used"));
+  EXPECT_THAT(Copies(), ElementsAre(CopyName(0), CopyName(1)));
+  fs::remove(from_ / "x.pem");
+  fs::remove(from_ / "link.pem");
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  EXPECT_THAT(Copies(), IsEmpty());
+}
+
+TEST_F(RevocationListsTest, TheTextChangesOnlyOnceTheCopiesAreThere) {
+  Put("x.pem", ListOf({1}));
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  const std::string before = lists_.text();
+  fs::rename(to_, scratch_.path() / "kept");
+  std::ofstream(to_) << "in the way";
+  const std::string later = ListOf({2});
+  Put("x.pem", later);
+  EXPECT_FALSE(Refresh().ok());
+  EXPECT_EQ(lists_.text(), before);
+  fs::remove(to_);
+  fs::rename(scratch_.path() / "kept", to_);
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  EXPECT_NE(lists_.text(), before);
+  EXPECT_EQ(CopyOf(CopyName(0)), later);
+}
+
 TEST_F(RevocationListsTest, AListThatIsNoRegularFileIsAnError) {
   fs::create_directory(from_ / "01234abc.r0");
   EXPECT_THAT(std::string(Refresh().message()),
