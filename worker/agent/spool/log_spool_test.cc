@@ -274,7 +274,8 @@ TEST_F(LogSpoolTest, MakingItAgainLeavesTheOldFilesToWhoReadsThem) {
 TEST_F(LogSpoolTest, ADirectoryThatCannotBeMadeIsNamed) {
   std::ofstream(directory_.path() + "/file").close();
   const LogSpool spool(directory_.path() + "/file", {JobId(1), Generation(1), 0});
-  EXPECT_THAT(std::string(spool.Create({kSpoolJobAt}).message()), HasSubstr("/file: Not a directory"));
+  EXPECT_THAT(std::string(spool.Create({kSpoolJobAt}).message()),
+              HasSubstr("/file: Not a directory"));
 }
 
 }  // namespace
