@@ -16,6 +16,16 @@ namespace {
 // More elements than this in one activation or weight are a mistake: 1 GiB of floats.
 constexpr int64_t kElementsMax = int64_t{1} << 28;
 
+// Precondition: every extent is above 0.
+bool TooLarge(const Shape& shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape) {
+    if (extent > kElementsMax / count) return true;
+    count *= extent;
+  }
+  return false;
+}
+
 // Checks one layer without a fault of its own against its input and the layers before it.
 class Check {
  public:
@@ -168,15 +178,6 @@ class Check {
         absl::StrCat("layer '", name_, "' (", KindName(kind_), "): ", what));
   }
 
-  static bool TooLarge(const Shape& shape) {
-    int64_t count = 1;
-    for (int64_t extent : shape) {
-      if (extent > kElementsMax / count) return true;
-      count *= extent;
-    }
-    return false;
-  }
-
   const std::string name_;
   const LayerKind& kind_;
   const Shape& in_;
@@ -190,6 +191,10 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec
   if (layers.empty()) return absl::InvalidArgumentError("the model has no layers");
   if (const std::optional<LayerFault> fault = FindFault(layers))
     return absl::InvalidArgumentError(fault->what);
+  if (TooLarge(input)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a sample of ", ShapeText(input), " has more than ", kElementsMax, " values"));
+  }
   std::vector<CheckedLayer> checked;
   Shape shape = input;
   for (size_t i = 0; i < layers.size(); ++i) {

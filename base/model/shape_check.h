@@ -18,10 +18,10 @@ struct CheckedLayer {
   Shape out;
 };
 
-// Infers the shape of every layer of a model whose input has the shape `input`.
-// Errors: InvalidArgument the fault of a layer (layer_fault.h). Without a fault, the layer, its
-// kind, both shapes and the mismatch: "layer 'linear7' (linear): in is 100, but 'flatten6' gives
-// 1568 features".
+// Infers the shape of every layer of a model whose input has the shape `input`, of extents above 0.
+// Errors: InvalidArgument the sample is too large, or the fault of a layer (layer_fault.h). Without
+// a fault, the layer, its kind, both shapes and the mismatch: "layer 'linear7' (linear): in is 100,
+// but 'flatten6' gives 1568 features".
 absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec> layers,
                                                       const Shape& input);
 

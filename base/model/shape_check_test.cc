@@ -23,6 +23,17 @@ TEST(ShapeCheckTest, FillsInWhatFollowsFromTheShapes) {
   EXPECT_EQ(layers[6].name, "flatten6");
 }
 
+TEST(ShapeCheckTest, ASampleIsNotLargerThanAnActivation) {
+  const auto why = [](const Shape& sample) {
+    return std::string(CheckShapes({{"", Flatten{}}}, sample).status().message());
+  };
+  EXPECT_EQ(why({int64_t{1} << 14, int64_t{1} << 14}), "");
+  for (const Shape& sample : {Shape{int64_t{1} << 32, int64_t{1} << 32, 1},
+                              Shape{5, 3689348814741910324, 1}, Shape{(int64_t{1} << 28) + 1}}) {
+    EXPECT_EQ(why(sample), "a sample of " + ShapeText(sample) + " has more than 268435456 values");
+  }
+}
+
 TEST(ShapeCheckTest, BothPresetsClassifyFashionMnist) {
   EXPECT_TRUE(CheckClassifier(MlpPreset(), kImage, 10).ok());
   EXPECT_TRUE(CheckClassifier(CnnPreset(), kImage, 10).ok());

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/model/shape_check.h"
 #include "base/status.h"
 
@@ -55,7 +56,7 @@ absl::StatusOr<std::vector<model::CheckedLayer>> Check(const std::vector<model::
   return absl::InvalidArgumentError(
       absl::StrCat("the last layer '", last.name, "' (", model::KindName(last.kind), ") gives ",
                    model::ShapeText(last.out),
-                   "; let a flatten follow, and a linear layer with an ", "output for each class"));
+                   "; let a flatten follow, and a linear layer with an output for each class"));
 }
 
 }  // namespace

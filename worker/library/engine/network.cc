@@ -8,7 +8,7 @@ namespace dp::distributed {
 
 using library::ValueOrThrow;
 
-Network::Network(std::vector<model::LayerSpec> layers, const NetworkOptions& options)
+Network::Network(const std::vector<model::LayerSpec>& layers, const NetworkOptions& options)
     : compiled_(ValueOrThrow(library::CompiledModel::Make(layers, options))) {}
 
 Network::~Network() = default;

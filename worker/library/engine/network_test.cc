@@ -202,6 +202,8 @@ TEST(NetworkTest, AModelOrOptionThatDoesNotFitIsAnError) {
               HasSubstr("the last layer 'conv2d0' (conv2d) gives 2x2x2; let a flatten follow"));
   EXPECT_THAT(why({linear}, {}), HasSubstr("input is {}; give the shape of a sample"));
   EXPECT_THAT(why({linear}, {.input = {2, 0}}), HasSubstr("input is {2, 0}"));
+  EXPECT_THAT(why({{"", Flatten{}}, linear}, {.input = {int64_t{1} << 32, int64_t{1} << 32, 1}}),
+              HasSubstr("has more than 268435456 values"));
   EXPECT_EQ(why({linear}, {.input = {2}, .batch_size = 0}), "batch_size is 0; give 1 or more");
   EXPECT_THAT(why({linear}, {.input = {2}, .threads = -1}), HasSubstr("threads is -1"));
   EXPECT_EQ(why({linear}, {.input = {2}, .device = "cuda:0"}, ErrorKind::kUnsupported),

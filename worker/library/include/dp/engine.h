@@ -59,7 +59,7 @@ class Network : public Module {
  public:
   // Errors: kInvalidArgument a layer does not fit, and the message names it, or an option is wrong.
   // kUnsupported another device than the CPU. kLimit there is no memory.
-  Network(std::vector<model::LayerSpec> layers, const NetworkOptions& options);
+  Network(const std::vector<model::LayerSpec>& layers, const NetworkOptions& options);
   ~Network() override;
 
   // In the order of the layers, weight before bias; PyTorch's names and shapes: "linear0.weight",
@@ -74,11 +74,11 @@ class Network : public Module {
   Score forward(std::span<const float> inputs, std::span<const int32_t> labels);
   // Adds the gradients of the latest forward's loss, times `scale`, to those that are there. Calls
   // `ready` with the index of each parameter whose gradient is complete, the last layer's first.
-  // Errors: kWrongState there was no forward since the latest backward.
+  // Errors: kWrongState the latest call was no forward: backward, evaluate and predict end it.
   void backward(const std::function<void(size_t parameter)>& ready = nullptr, double scale = 1);
   void zero_grad();
 
-  // As forward, without dropout, and for no backward.
+  // As forward, without dropout. No backward can follow.
   Score evaluate(std::span<const float> inputs, std::span<const int32_t> labels);
   // The last layer's outputs for a batch, `classes()` for each sample or token, before softmax.
   // Errors: as evaluate.
