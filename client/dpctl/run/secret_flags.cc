@@ -67,8 +67,8 @@ absl::Status AddSecrets(Context& context, const client::JobFile& job, v1::Submit
                         client::ReadSecret(source, context.surroundings().working_dir,
                                            context.surroundings().interrupts.descriptor()));
     if (client::IsReadableByAll(source, context.surroundings().working_dir)) {
-      context.err() << "dpctl: every user of this machine may read the file of secret "
-                    << source.name << "; take that right away with chmod 600\n";
+      context.err() << "dpctl: the mode of secret " << source.name
+                    << "'s file lets every user read it; take that right away with chmod 600\n";
     }
     v1::Secret* secret = request.add_secrets();
     secret->set_name(source.name);

@@ -78,8 +78,8 @@ TEST_F(SecretFlagsTest, AFileThatEveryUserMayReadIsMentioned) {
     ASSERT_EQ(chmod(key().c_str(), mode), 0);
     EXPECT_EQ(Dpctl(words).code, 0);
     const std::string mentioned =
-        "dpctl: every user of this machine may read the file of secret "
-        "KEY; take that right away with chmod 600\n";
+        "dpctl: the mode of secret KEY's file lets every user read it; take that right away with "
+        "chmod 600\n";
     EXPECT_EQ(err_.str().find(mentioned) != std::string::npos, mode == 0644) << err_.str();
   }
 }

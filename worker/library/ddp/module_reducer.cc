@@ -295,6 +295,11 @@ std::vector<MutableElements> ModuleReducer::Gradients() const {
 }
 
 void ModuleReducer::CheckHookMayChange(absl::string_view call) const {
+  if (shards_ || hook_is_given_) {
+    const absl::string_view before = shards_ ? "ZeroRedundancyOptimizer" : "register_comm_hook";
+    throw DistError(ErrorKind::kInvalidArgument, absl::StrCat(member().Context(), ": ", call,
+                                                              " after ", before, "; choose one"));
+  }
   if (options_.reduce_type) {
     throw DistError(
         ErrorKind::kInvalidArgument,
@@ -309,13 +314,8 @@ void ModuleReducer::CheckHookMayChange(absl::string_view call) const {
 
 void ModuleReducer::SetHook(distributed::CommHook hook) {
   CheckHookMayChange("register_comm_hook");
-  if (shards_) {
-    throw DistError(ErrorKind::kInvalidArgument,
-                    absl::StrCat(member().Context(),
-                                 ": register_comm_hook together with ZeroRedundancyOptimizer; "
-                                 "choose one"));
-  }
   hook_ = std::move(hook);
+  hook_is_given_ = true;
 }
 
 void ModuleReducer::ReduceToShards() {

@@ -103,6 +103,7 @@ class ModuleReducer {
   const std::vector<GradientSize> sizes_;  // by parameter
   BackwardProgress progress_;
   distributed::CommHook hook_;
+  bool hook_is_given_ = false;  // by register_comm_hook
 
   absl::Span<uint8_t> memory_;  // the group's; all gradients
   GradientLayout layout_;

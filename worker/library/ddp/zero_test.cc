@@ -150,10 +150,17 @@ TEST(ZeroTest, SaysWhyItCannotBeUsed) {
                 HasSubstr("together with reduce_type"));
     EXPECT_THAT(why({.process_group = group}, true), HasSubstr("call it before the first"));
 
+    DistributedDataParallel hooked(module, {.process_group = group});
+    hooked.register_comm_hook(bf16_compress_hook);
+    EXPECT_THAT(ErrorOf([&] { ZeroRedundancyOptimizer(hooked, 1, Update); }).what(),
+                HasSubstr("ZeroRedundancyOptimizer after register_comm_hook; choose one"));
+
     DistributedDataParallel ddp(module, {.process_group = group});
     ZeroRedundancyOptimizer optimizer(ddp, 1, Update);
     EXPECT_THAT(ErrorOf([&] { ddp.register_comm_hook(allreduce_hook); }).what(),
-                HasSubstr("together with ZeroRedundancyOptimizer"));
+                HasSubstr("register_comm_hook after ZeroRedundancyOptimizer; choose one"));
+    EXPECT_THAT(ErrorOf([&] { ZeroRedundancyOptimizer(ddp, 1, Update); }).what(),
+                HasSubstr("ZeroRedundancyOptimizer after ZeroRedundancyOptimizer"));
     OptimizerStates states = optimizer.consolidate();
     states["b"][0].resize(4);
     EXPECT_THAT(ErrorOf([&] { optimizer.load(states); }).what(),

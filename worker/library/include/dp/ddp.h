@@ -140,6 +140,7 @@ class DistributedDataParallel {
   void join(const std::function<void()>& train, const JoinOptions& options = {});
 
   // Averages by `hook` instead of an all-reduce. Before the first backward, on every rank.
+  // Errors: kInvalidArgument there is a hook already, or a ZeroRedundancyOptimizer.
   void register_comm_hook(CommHook hook);
 
   // The gradients, by index of their parameter. After a begin_forward they may have moved.
