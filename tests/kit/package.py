@@ -48,3 +48,9 @@ def build_program(name, text, folder, root):
         "find_package(dp REQUIRED COMPONENTS distributed)\n"
         f"add_executable({name} {name}.cc)\ntarget_link_libraries({name} PRIVATE dp::distributed)\n")
     return build(source, folder / name, root) / name
+
+
+def exported_names(library):
+    """The names that a shared library exports, without their version."""
+    symbols = run("nm", "--dynamic", "--defined-only", "--demangle", library).stdout.splitlines()
+    return [line.split(" ", 2)[2].removesuffix("@@DP_0") for line in symbols]

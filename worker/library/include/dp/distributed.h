@@ -126,8 +126,9 @@ std::string get_backend(const ProcessGroup& group = default_group());
 
 // The collectives. Every rank of the group calls the same ones in the same order. A `src` or `dst`
 // is a rank of the default group, also for a group made by new_group. After the first error of a
-// group all its later operations fail with that error. Arrays of one call have one element type and
-// do not overlap. Errors: as Work::wait; also kInvalidArgument.
+// group all its later operations fail with that error; a kInvalidArgument is none of the group's.
+// Arrays of one call have one element type and do not overlap. Errors: as Work::wait; also
+// kInvalidArgument.
 
 // In place: afterwards every rank has the reduction of all ranks' `data`.
 void all_reduce(MutableElements data, ReduceOp op = ReduceOp::kSum,
