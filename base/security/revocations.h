@@ -13,8 +13,8 @@
 namespace dp::security {
 
 // The certificates that revocation lists name, each as a number of its issuer and serial. gRPC
-// looks for the first certificate of a chain only, and takes those of authorities between without a
-// look at the lists. Thread-safe.
+// looks for the first certificate of a chain only, and only in the latest list of its authority.
+// Thread-safe.
 class Revocations {
  public:
   using Keys = std::unordered_set<size_t>;

@@ -69,10 +69,23 @@ std::string StampOf(const fs::path& path) {
                       found.st_ctim.tv_nsec);
 }
 
+// One list in DER, which fills the whole text, or null.
+CrlPtr ListInDer(const std::string& text) {
+  const auto* const begin = reinterpret_cast<const unsigned char*>(text.data());
+  const unsigned char* at = begin;
+  CrlPtr list{d2i_X509_CRL(nullptr, &at, static_cast<long>(text.size()))};
+  ERR_clear_error();
+  return at == begin + text.size() ? std::move(list) : nullptr;
+}
+
 // The lists of the text. Errors: InvalidArgument there is a damaged one.
 absl::StatusOr<std::vector<CrlPtr>> ListsIn(const std::string& text) {
-  const security::BioPtr from = security::Reading(text);
   std::vector<CrlPtr> lists;
+  if (CrlPtr list = ListInDer(text)) {
+    lists.push_back(std::move(list));
+    return lists;
+  }
+  const security::BioPtr from = security::Reading(text);
   while (CrlPtr list{PEM_read_bio_X509_CRL(from.get(), nullptr, security::NoPassword, nullptr)}) {
     lists.push_back(std::move(list));
   }
@@ -141,7 +154,7 @@ absl::Status RevocationLists::Refresh(const std::vector<security::Certificate>& 
   absl::Status first;
   for (const std::string& name : names) {
     const std::string stamp = StampOf(fs::path(from_) / name);
-    if (std::exchange(seen_[name], stamp) != stamp) LogIfCertificate(name);
+    if (std::exchange(seen_[name], stamp) != stamp) LogIfIgnored(name);
     const auto file = files_.find(name);
     if (same_authorities && file != files_.end() && file->second.stamp == stamp) continue;
     auto lists = Read(name, authorities, now);
@@ -211,7 +224,7 @@ absl::StatusOr<std::vector<RevocationLists::OneList>> RevocationLists::Read(
   const auto crls = text.ok() ? ListsIn(*text) : text.status();
   if (!crls.ok()) return unusable(crls.status());
   if (crls->empty() && (IsListName(name) || HasLists(name)))
-    return unusable(absl::InvalidArgumentError("it holds no revocation list in PEM"));
+    return unusable(absl::InvalidArgumentError("it holds no revocation list"));
   if (!crls->empty() && !accept_other_users_) {
     const absl::Status safe = security::CheckSafePath(path);
     if (!safe.ok()) return absl::Status(safe.code(), absl::StrCat("--crl-dir: ", safe.message()));
@@ -231,14 +244,21 @@ absl::StatusOr<std::vector<RevocationLists::OneList>> RevocationLists::Read(
   return lists;
 }
 
-void RevocationLists::LogIfCertificate(const std::string& name) const {
+void RevocationLists::LogIfIgnored(const std::string& name) const {
   const fs::path path = fs::path(from_) / name;
-  const bool holds_one = absl::StrContains(TextIn(path).value_or(""), "CERTIFICATE-----");
-  if (!IsHashName(name, ".") && !holds_one) return;
-  Log(Severity::kWarning, "crl_dir_certificate_ignored",
+  const std::string text = TextIn(path).value_or("");
+  if (IsHashName(name, ".") || absl::StrContains(text, "CERTIFICATE-----")) {
+    return Log(Severity::kWarning, "crl_dir_certificate_ignored",
+               {{"file", path.string()},
+                {"reason", "only revocation lists count in --crl-dir, and no certificates"},
+                {"remedy", "remove the file; --client-ca names authorities"}});
+  }
+  const auto lists = ListsIn(text);
+  if (!lists.ok() || !lists->empty() || IsListName(name) || HasLists(name)) return;
+  Log(Severity::kWarning, "crl_dir_file_ignored",
       {{"file", path.string()},
-       {"reason", "only revocation lists count in --crl-dir, and no certificates"},
-       {"remedy", "remove the file; --client-ca names authorities"}});
+       {"reason", "it holds no revocation list"},
+       {"remedy", "put a list in PEM or DER there, or remove the file"}});
 }
 
 absl::Status RevocationLists::WriteCopies() {
@@ -261,8 +281,7 @@ absl::Status RevocationLists::WriteCopies() {
     const auto copied = copied_.find(name);
     if (copied != copied_.end() && copied->second == pem) continue;
     if (!ReplaceFile(to_ / name, pem))
-      return absl::PermissionDeniedError(absl::StrCat(
-          (to_ / name).string(), " cannot be written: ", std::generic_category().message(errno)));
+      return absl::ErrnoToStatus(errno, absl::StrCat((to_ / name).string(), " cannot be written"));
     copied_[name] = pem;
   }
   std::set<fs::path> left_over;
@@ -275,8 +294,7 @@ absl::Status RevocationLists::WriteCopies() {
     copied_.erase(path.filename().string());
   }
   if (!error) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat(to_.string(), " cannot be written: ", error.message()));
+  return absl::ErrnoToStatus(error.value(), absl::StrCat(to_.string(), " cannot be written"));
 }
 
 }  // namespace dp::server

@@ -28,10 +28,10 @@ class RevocationLists {
   RevocationLists(std::string from, std::filesystem::path to, bool accept_other_users);
 
   // Makes the copies those of the lists that are there now. A file that cannot be read or used
-  // keeps its former lists. Logs each file that holds a certificate, once.
+  // keeps its former lists. Logs each file that holds a certificate, or no list, once.
   // Errors: FailedPrecondition the directory or a list cannot be read, or a list is damaged or not
   // valid yet. Also that the one of `authorities` with its issuer's name has not signed it.
-  // PermissionDenied others can write a list, or a copy cannot be written.
+  // PermissionDenied others can write a list. Those of the system if a copy cannot be written.
   absl::Status Refresh(const std::vector<security::Certificate>& authorities, absl::Time now);
 
   // Comments for a file of PEM, which change once the copies have.
@@ -61,7 +61,7 @@ class RevocationLists {
   absl::StatusOr<std::vector<OneList>> Read(const std::string& name,
                                             const std::vector<security::Certificate>& authorities,
                                             absl::Time now) const;
-  void LogIfCertificate(const std::string& name) const;
+  void LogIfIgnored(const std::string& name) const;
   // Writes the copies that differ, and removes those that are not needed.
   absl::Status WriteCopies();
 

@@ -67,6 +67,18 @@ std::string ListOf(const std::vector<int>& serials) {
   return ListOf(serials, Company().key().get(), kListTime);
 }
 
+// A list in PEM as the same list in DER.
+std::string InDer(const std::string& pem) {
+  const std::unique_ptr<X509_CRL, security::Free<X509_CRL_free>> list(
+      PEM_read_bio_X509_CRL(security::Reading(pem).get(), nullptr, nullptr, nullptr));
+  unsigned char* bytes = nullptr;
+  const int size = i2d_X509_CRL(list.get(), &bytes);
+  DP_CHECK(size > 0);
+  std::string der(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
+  OPENSSL_free(bytes);
+  return der;
+}
+
 std::string CompanyCertificate() { return Company().certificate().ToPem(); }
 
 class RevocationListsTest : public testing::Test {
@@ -205,52 +217,80 @@ TEST_F(RevocationListsTest, CertificatesAreNeverCopiedAndAreLoggedOnce) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-TEST_F(RevocationListsTest, AListThatCannotBeUsedKeepsItsFormerCopyAndHoldsNoOtherBack) {
+TEST_F(RevocationListsTest, AListThatCannotBeUsedHoldsNoOtherBack) {
   Put("01234abc.r0", ListOf({1}));
   ASSERT_EQ(Refresh(), absl::OkStatus());
   const std::string before = CopyOf(CopyName(0));
-  for (const std::string& wrong : {std::string(), std::string("no list"), CompanyCertificate(),
-                                   ListOf({1}) + ListOf({2}).substr(0, 100)}) {
-    Put("01234abc.r0", wrong);
-    Put("01234abc.r1", ListOf({2}));
-    const absl::Status refused = Refresh();
-    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << wrong;
-    EXPECT_THAT(refused.message(), HasSubstr("--crl-dir: " + from_.string() + "/01234abc.r0"));
-    EXPECT_THAT((std::vector{CopyOf(CopyName(0)), CopyOf(CopyName(1))}), Contains(before));
-    EXPECT_THAT(Copies(), ElementsAre(CopyName(0), CopyName(1)));
-  }
+  Put("01234abc.r0", ListOf({1}) + ListOf({2}).substr(0, 100));
+  Put("01234abc.r1", ListOf({2}));
+  EXPECT_EQ(Refresh().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT((std::vector{CopyOf(CopyName(0)), CopyOf(CopyName(1))}), Contains(before));
+  EXPECT_THAT(Copies(), ElementsAre(CopyName(0), CopyName(1)));
 }
+
+// A file that has held a list, and what may then become of it.
+enum class Form { kFile, kLink };
+const std::vector<std::string> kNames = {"company.crl", "x.pem", "plain", "01234abc.r0"};
 
 // `openssl rehash` makes links. A new list may be on its way to where one leads.
-TEST_F(RevocationListsTest, ALinkThatLeadsNowhereKeepsTheListThatItLedTo) {
-  std::ofstream(scratch_.path() / "company.crl") << ListOf({1});
-  fs::create_symlink(scratch_.path() / "company.crl", from_ / "01234abc.r0");
-  ASSERT_EQ(Refresh(), absl::OkStatus());
-  fs::remove(scratch_.path() / "company.crl");
-  const absl::Status refused = Refresh();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("/01234abc.r0 cannot be used: No such file"));
-  EXPECT_THAT(Copies(), ElementsAre(CopyName(0)));
-  fs::remove(from_ / "01234abc.r0");
-  ASSERT_EQ(Refresh(), absl::OkStatus());
-  EXPECT_THAT(Copies(), IsEmpty());
+TEST_F(RevocationListsTest, WhateverAFileIsCalledAndBecomesItKeepsItsListUntilItIsRemoved) {
+  const std::string list = ListOf({1}), later = ListOf({1, 2});
+  const std::vector<std::string> unusable = {"",
+                                             "no list",
+                                             CompanyCertificate(),
+                                             list.substr(0, 100),
+                                             InDer(list).substr(0, 100),
+                                             InDer(list) + "x"};
+  for (const std::string& name : kNames)
+    for (const Form form : {Form::kFile, Form::kLink})
+      for (const std::string& first : {list, InDer(list)}) {
+        const fs::path file = form == Form::kLink ? scratch_.path() / "target" : from_ / name;
+        const auto becomes = [&](const std::string& text) {
+          std::ofstream(scratch_.path() / "draft") << text;
+          fs::rename(scratch_.path() / "draft", file);
+        };
+        const auto expect_kept = [&](const std::string& event) {
+          const absl::Status refused = Refresh();
+          EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << name << event;
+          EXPECT_THAT(std::string(refused.message()),
+                      HasSubstr("--crl-dir: " + (from_ / name).string() + " cannot be used: "));
+          EXPECT_THAT(Copies(), ElementsAre(CopyName(0))) << name << event;
+          EXPECT_EQ(CopyOf(CopyName(0)), list) << name << event;
+          EXPECT_EQ(lists_.in_force().size(), 1u) << name << event;
+        };
+        becomes(first);
+        if (form == Form::kLink) fs::create_symlink(file, from_ / name);
+        ASSERT_EQ(Refresh(), absl::OkStatus()) << name;
+        for (const std::string& text : unusable) {
+          becomes(text);
+          expect_kept(" becomes " + text);
+        }
+        fs::remove(file);
+        if (form == Form::kLink) expect_kept(" leads nowhere");
+        fs::create_directory(file);
+        expect_kept(" becomes a directory");
+        fs::remove(file);
+        becomes(later);
+        ASSERT_EQ(Refresh(), absl::OkStatus()) << name;
+        EXPECT_EQ(CopyOf(CopyName(0)), later) << name;
+        fs::remove(from_ / name);
+        ASSERT_EQ(Refresh(), absl::OkStatus()) << name;
+        EXPECT_THAT(Copies(), IsEmpty()) << name;
+      }
 }
 
-TEST_F(RevocationListsTest, AFileThatHeldAListKeepsItWhateverItIsCalled) {
-  std::ofstream(scratch_.path() / "target") << ListOf({1});
-  fs::create_symlink(scratch_.path() / "target", from_ / "link.pem");
-  Put("x.pem", ListOf({2}));
+TEST_F(RevocationListsTest, AFileWithoutAListIsLoggedOnceAndHasNoPartInTheRest) {
+  Put("readme.txt", "lists of the company");
+  Put("company.pem", ListOf({1}));
+  testing::internal::CaptureStderr();
   ASSERT_EQ(Refresh(), absl::OkStatus());
-  Put("x.pem", "");
-  EXPECT_THAT(std::string(Refresh().message()), HasSubstr("it holds no revocation list in PEM"));
-  fs::remove(scratch_.path() / "target");
-  EXPECT_THAT(std::string(Refresh().message()), HasSubstr("link.pem cannot be used"));
-  EXPECT_THAT(Copies(), ElementsAre(CopyName(0), CopyName(1)));
-  fs::remove(from_ / "x.pem");
-  fs::remove(from_ / "link.pem");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("event=crl_dir_file_ignored file=" + from_.string() +
+                        "/readme.txt reason=\"it holds no revocation list\""));
+  testing::internal::CaptureStderr();
   ASSERT_EQ(Refresh(), absl::OkStatus());
-  EXPECT_THAT(Copies(), IsEmpty());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_THAT(Copies(), ElementsAre(CopyName(0)));
 }
 
 TEST_F(RevocationListsTest, TheTextChangesOnlyOnceTheCopiesAreThere) {
@@ -261,7 +301,9 @@ TEST_F(RevocationListsTest, TheTextChangesOnlyOnceTheCopiesAreThere) {
   std::ofstream(to_) << "in the way";
   const std::string later = ListOf({2});
   Put("x.pem", later);
-  EXPECT_FALSE(Refresh().ok());
+  const absl::Status refused = Refresh();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(" cannot be written: Not a directory"));
   EXPECT_EQ(lists_.text(), before);
   fs::remove(to_);
   fs::rename(scratch_.path() / "kept", to_);

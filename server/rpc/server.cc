@@ -104,9 +104,11 @@ class ChainVerifier final : public grpc::experimental::ExternalCertificateVerifi
 
   bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
               std::function<void(grpc::Status)>, grpc::Status* status) override {
-    const grpc::string_ref chain = request->peer_cert_full_chain();
-    if (revocations_->RevokeAnyOf({chain.data(), chain.size()}))
-      *status = {grpc::StatusCode::UNAUTHENTICATED, "a certificate of the chain is revoked"};
+    // A server's chain lacks the caller's own certificate.
+    for (const grpc::string_ref& pem : {request->peer_cert(), request->peer_cert_full_chain()}) {
+      if (revocations_->RevokeAnyOf({pem.data(), pem.size()}))
+        *status = {grpc::StatusCode::UNAUTHENTICATED, "a certificate of the chain is revoked"};
+    }
     return true;
   }
   void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}

@@ -41,6 +41,19 @@ class RevocationListTest(unittest.TestCase):
         self.assertTrue(eventually(lambda: self.whoami("ann").returncode != 0))
         self.assertIn("admin bob", self.whoami("bob").stdout)
 
+    def test_a_later_list_that_names_others_takes_nothing_back(self):
+        self.assertIn("admin ann", self.whoami("ann").stdout)
+        self.assertIn("admin bob", self.whoami("bob").stdout)
+        index = (self.cluster.dir / "index.txt").read_text()
+        self.cluster.revoke("ann", list_name="first.crl")
+        (self.cluster.dir / "index.txt").write_text(index)
+        self.cluster.revoke("bob", list_name="second.crl")
+        for person in ("bob", "ann"):
+            self.assertTrue(eventually(lambda: self.whoami(person).returncode != 0), person)
+        (self.cluster.dir / "lists/first.crl").unlink()
+        self.assertTrue(eventually(lambda: "admin ann" in self.whoami("ann").stdout))
+        self.assertNotEqual(self.whoami("bob").returncode, 0)
+
     def test_the_certificates_of_an_authority_between_end_with_it(self):
         self.cluster.make_authority("unit", of="company")
         self.assertIn("admin dan", self.whoami("dan", of="unit").stdout)
