@@ -78,6 +78,24 @@ void SendAround() {
   std::printf("rank %d has %d\n", rank, received[0]);
 }
 
+// The last rank takes the maximum where the others sum. Then all meet elsewhere, since mpirun ends
+// the processes once one has ended.
+void Differ() {
+  std::vector<int> all;
+  for (int r = 0; r < dp::get_world_size(); ++r) all.push_back(r);
+  const dp::ProcessGroup meeting = dp::new_group(all, "shm");
+  const bool last = dp::get_rank() == dp::get_world_size() - 1;
+  std::vector<float> data(4);
+  try {
+    dp::all_reduce(data, last ? dp::ReduceOp::kMax : dp::ReduceOp::kSum);
+  } catch (const dp::DistError& error) {
+    const bool mismatch = error.kind() == dp::ErrorKind::kMismatch;
+    std::printf("%s: %s\n", mismatch ? "mismatch" : "another error", error.what());
+    std::fflush(stdout);
+  }
+  dp::barrier(meeting);
+}
+
 void ReduceForEver() {
   std::vector<float> data(1000000);
   for (;;) dp::all_reduce(data);
@@ -92,6 +110,7 @@ int main(int, char** argv) try {
   if (verb == "compare") Compare();
   if (verb == "pair") SumInPair();
   if (verb == "send") SendAround();
+  if (verb == "differ") Differ();
   if (verb == "again") {
     dp::destroy_process_group();
     dp::init_process_group({.backend = "mpi"});

@@ -1,6 +1,7 @@
 #include "worker/engine/collectives/collective.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/random.h"
 
 namespace dp::engine {
 namespace {
@@ -57,6 +58,15 @@ std::string TextOf(const CallShape& shape) {
   if (shape.kind == Kind::kBroadcast) absl::StrAppend(&text, " from rank ", shape.root);
   if (shape.kind == Kind::kReduce) absl::StrAppend(&text, ", to rank ", shape.root);
   return text;
+}
+
+uint64_t HashOf(const CallShape& shape) {
+  uint64_t hash = shape.count;
+  for (const uint64_t part : {static_cast<uint64_t>(shape.root), static_cast<uint64_t>(shape.type),
+                              static_cast<uint64_t>(shape.op), static_cast<uint64_t>(shape.order),
+                              static_cast<uint64_t>(shape.kind), static_cast<uint64_t>(shape.verb)})
+    hash = NextRandom(hash) ^ part;
+  return NextRandom(hash);
 }
 
 PieceSizes PieceSizesOf(const Collective& exchange) {

@@ -47,6 +47,9 @@ bool Reduces(CallShape::Kind kind);
 // "all_reduce of 10 float32, op sum".
 std::string TextOf(const CallShape& shape);
 
+// Differs between calls that differ, but for one in 2^64.
+uint64_t HashOf(const CallShape& shape);
+
 // Only for a kind that reduces.
 inline Reduction ReductionOf(const CallShape& shape) { return {shape.op, shape.order}; }
 

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/status.h"
+#include "worker/engine/collectives/call_watch.h"
 #include "worker/engine/collectives/exchange/exchange_operations.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/links/group_links.h"
@@ -28,19 +30,19 @@ class ExchangeGroup : public Group {
       : exchanger_(std::move(exchanger)),
         rank_(rank),
         size_(size),
-        queue_(options,
-               [this] {
-                 if (Stopped()) exchanger_->Interrupt();
-               }),
+        watch_(rank, size, links_, [this] { exchanger_->Interrupt(); }),
+        queue_(
+            options, [this] { Stopped() ? exchanger_->Interrupt() : watch_.Look(); },
+            Clock::Steady(), CallWatch::kLookInterval),
         links_(queue_, options.timeout) {
-    if (links) links_.Open(*std::move(links));
+    if (links) links_.Open(*std::move(links), watch_.hooks());
   }
 
   // The links go before the queue.
   ~ExchangeGroup() override { queue_.Close(); }
 
   std::unique_ptr<Work> Connect() {
-    return queue_.Push("connect", [this] { return Outcome("connect", Meet()); });
+    return queue_.Push("connect", [this] { return Outcome("connect", Run(0, Meeting())); });
   }
 
   int rank() const override { return rank_; }
@@ -50,16 +52,24 @@ class ExchangeGroup : public Group {
     const uint64_t number = ++operations_;
     const std::string name = absl::StrCat(NameOf(call), " ", call.number.value_or(number));
     const auto timeout = call.timeout;
-    const auto run = [this, name, call = std::move(call)] { return Outcome(name, Run(call)); };
+    const auto run = [this, name, number, call = std::move(call)] {
+      watch_.Called(NoteOf(number, call));
+      const absl::Status status = Outcome(name, Run(number, call));
+      watch_.Ended();
+      return status;
+    };
     return queue_.Push(name, run, timeout);
   }
 
   // A meeting, since a peer may still read what this rank has sent. Nobody waits for a rank that is
   // gone.
   std::unique_ptr<Work> Leave() override {
-    return queue_.Push("leave", [this]() -> absl::Status {
-      const absl::Status met = Meet();
-      return Stopped() ? Outcome("leave", met) : absl::OkStatus();
+    const uint64_t number = operations_ + 1;
+    return queue_.Push("leave", [this, number]() -> absl::Status {
+      watch_.Called({.number = number, .leaves = true});
+      const absl::Status met = Outcome("leave", Run(kLeaving | number, Meeting()));
+      watch_.Ended();
+      return Stopped() || !watch_.difference().ok() ? met : absl::OkStatus();
     });
   }
 
@@ -75,19 +85,24 @@ class ExchangeGroup : public Group {
  private:
   bool Stopped() const { return queue_.stop_reason().kind != StopReason::Kind::kNone; }
 
-  absl::Status Meet() {
-    const Collective meeting{.shape = {.kind = CallShape::Kind::kBarrier}};
-    return RunByExchanges(*exchanger_, rank_, size_, meeting, scratch_);
-  }
+  // With the number of a call: no peer takes the meeting for one of its calls.
+  static constexpr uint64_t kLeaving = uint64_t{1} << 63;
 
-  absl::Status Outcome(const std::string& name, const absl::Status& status) const {
-    if (status.ok()) return status;
-    return Stopped() ? queue_.StopError(name, MissingRanks(status)) : ErrorIn(name, status);
-  }
+  static Collective Meeting() { return {.shape = {.kind = CallShape::Kind::kBarrier}}; }
 
-  absl::Status Run(const Collective& call) {
+  absl::Status Run(uint64_t number, const Collective& call) {
+    if (!watch_.difference().ok()) return watch_.difference();
+    exchanger_->Begin(number, call.shape);
     if (std::optional<absl::Status> status = exchanger_->Run(call)) return *std::move(status);
     return RunByExchanges(*exchanger_, rank_, size_, call, scratch_);
+  }
+
+  // A peer that found the difference first may be gone already. Its verdict then is here.
+  absl::Status Outcome(const std::string& name, const absl::Status& status) {
+    if (status.ok()) return status;
+    if (absl::IsUnavailable(status) && links_.links() != nullptr) links_.links()->CatchUp();
+    if (!watch_.difference().ok()) return watch_.ErrorOf(name);
+    return Stopped() ? queue_.StopError(name, MissingRanks(status)) : ErrorIn(name, status);
   }
 
   const std::unique_ptr<Exchanger> exchanger_;
@@ -95,8 +110,9 @@ class ExchangeGroup : public Group {
   const int size_;
   uint64_t operations_ = 0;
   std::vector<uint8_t> scratch_;  // the queue thread's
-  OperationQueue queue_;          // its thread uses what is above
-  GroupLinks links_;              // last: they end first
+  CallWatch watch_;
+  OperationQueue queue_;  // its thread uses what is above
+  GroupLinks links_;      // last: they end first
 };
 
 }  // namespace

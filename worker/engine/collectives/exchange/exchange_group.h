@@ -21,6 +21,13 @@ class Exchanger {
 
   virtual ~Exchanger() = default;
 
+  // The following exchanges are part of the call of this number and shape. Where the exchanger can
+  // tell, a rank takes no piece that is part of another call; its exchange then lasts until it is
+  // interrupted.
+  virtual void Begin(uint64_t number, const CallShape& shape) {
+    (void)number;
+    (void)shape;
+  }
   // Sends sent[r] to rank r, and receives from it received[r], which has the size of what rank r
   // sends. Blocks until both have ended. Pieces may be empty; this rank's own are. Errors:
   // Unavailable a peer went away; DeadlineExceeded, with the missing ranks if they are known.
@@ -35,7 +42,8 @@ class Exchanger {
 };
 
 // A group whose ranks exchange their data by `exchanger`, which is connected. It passes messages if
-// it gets the means of `links`, or why there are none. Blocks until every rank is here.
+// it gets the means of `links`, or why there are none; with links it also states how calls differ.
+// Blocks until every rank is here.
 // Errors: DeadlineExceeded; the exchanger's.
 absl::StatusOr<std::unique_ptr<Group>> ConnectExchange(
     std::unique_ptr<Exchanger> exchanger, int rank, int size, const GroupOptions& options,

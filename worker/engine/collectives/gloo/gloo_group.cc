@@ -13,11 +13,10 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "base/random.h"
 #include "base/status.h"
 #include "store/prefix_store.h"
 #include "worker/engine/collectives/await_connected.h"
-#include "worker/engine/collectives/call_ledger.h"
+#include "worker/engine/collectives/call_watch.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/gloo/gloo_mesh.h"
 #include "worker/engine/collectives/gloo/gloo_reduce.h"
@@ -30,20 +29,16 @@
 namespace dp::engine {
 namespace {
 
-// How long an operation waits before its rank suspects that calls differ; how often it looks.
-constexpr absl::Duration kPatience = absl::Seconds(1);
-constexpr absl::Duration kLookInterval = absl::Milliseconds(500);
-
 class GlooGroup : public Group {
  public:
   // `interfaces`: the list to which the interface of the options belongs.
   GlooGroup(int rank, int size, const GlooOptions& options, std::string interfaces)
       : options_(options),
         interfaces_(std::move(interfaces)),
-        ledger_(size),
         mesh_(rank, size, [this] { InterruptTransfers(); }),
+        watch_(rank, size, links_, [this] { EndOperation(); }),
         queue_(
-            options.group, [this] { Interrupt(); }, Clock::Steady(), kLookInterval) {}
+            options.group, [this] { Interrupt(); }, Clock::Steady(), CallWatch::kLookInterval) {}
 
   // The links go before the queue and the mesh: their last texts then precede the goodbyes.
   ~GlooGroup() override { queue_.Close(); }
@@ -57,7 +52,7 @@ class GlooGroup : public Group {
           auto stopped = [this] { return Stopped(); };
           absl::Status status = mesh_.Connect(store, options_, interfaces_, stopped, &missing);
           if (!status.ok() && Stopped()) return queue_.StopError("connect", missing);
-          if (status.ok()) OpenLinks();
+          if (status.ok()) links_.Open(mesh_.TakeLinks(), watch_.hooks());
           connecting_is_over_ = true;
           return status;
         },
@@ -72,8 +67,8 @@ class GlooGroup : public Group {
     const std::string name = absl::StrCat(NameOf(call), " ", call.number.value_or(number));
     const auto timeout = call.timeout;
     const auto run = [this, name, number, call = std::move(call)]() -> absl::Status {
-      Called(NoteOf(number, call));
-      GlooTransfers transfers(mesh_, [this] { return Stopped() || !difference().ok(); });
+      watch_.Called(NoteOf(number, call));
+      GlooTransfers transfers(mesh_, [this] { return MustEnd(); });
       const bool done = Run(call, transfers, number, [&] { return Begin(&transfers); });
       End();
       return done ? absl::OkStatus() : Failure(name, transfers);
@@ -84,12 +79,12 @@ class GlooGroup : public Group {
   std::unique_ptr<Work> Leave() override {
     const uint64_t number = operations_ + 1;
     return queue_.Push("leave", [this, number]() -> absl::Status {
-      Called({.number = number, .leaves = true});
-      const bool left = mesh_.Leave([this] { return Stopped() || !difference().ok(); });
+      watch_.Called({.number = number, .leaves = true});
+      const bool left = mesh_.Leave([this] { return MustEnd(); });
       End();
       if (left) return absl::OkStatus();
       if (Stopped()) return queue_.StopError("leave", {});
-      return Named("leave", difference());
+      return watch_.ErrorOf("leave");
     });
   }
 
@@ -106,6 +101,7 @@ class GlooGroup : public Group {
   using Ready = std::function<bool()>;
 
   bool Stopped() const { return queue_.stop_reason().kind != StopReason::Kind::kNone; }
+  bool MustEnd() const { return Stopped() || !watch_.difference().ok(); }
 
   std::vector<int> Peers() const {
     std::vector<int> peers;
@@ -115,16 +111,10 @@ class GlooGroup : public Group {
   }
 
   // Ranks whose calls disagree get different slots. No rank then receives bytes that were meant for
-  // another call, and rank 0 finds out (Judge).
+  // another call, and rank 0 finds out (CallWatch).
   static uint64_t SlotOf(uint64_t number, const CallShape& shape) {
-    uint64_t mix = shape.count;
-    mix = NextRandom(mix) ^ static_cast<uint64_t>(shape.root);
-    mix = NextRandom(mix) ^ static_cast<uint64_t>(shape.type);
-    mix = NextRandom(mix) ^
-          (static_cast<uint64_t>(shape.op) << 8 | static_cast<uint64_t>(shape.order));
-    mix = NextRandom(mix) ^ static_cast<uint64_t>(shape.kind);
     constexpr uint64_t kNumbers = uint64_t{1} << 20;
-    return ((number % kNumbers) << 43) | ((NextRandom(mix) >> 22) << 1);  // bit 0: the phase
+    return ((number % kNumbers) << 43) | ((HashOf(shape) >> 22) << 1);  // bit 0: the phase
   }
 
   bool Run(const Collective& call, GlooTransfers& transfers, uint64_t number, const Ready& ready) {
@@ -222,25 +212,23 @@ class GlooGroup : public Group {
       MutexLock lock(mu_);
       transfers_ = transfers;
     }
-    return !Stopped() && difference().ok() && mesh_.DeadPeers().empty();
+    return !MustEnd() && mesh_.DeadPeers().empty();
   }
 
   void End() DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    transfers_ = nullptr;
-    running_.reset();
-  }
-
-  static absl::Status Named(absl::string_view name, const absl::Status& difference) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", difference.message()));
+    {
+      MutexLock lock(mu_);
+      transfers_ = nullptr;
+    }
+    watch_.Ended();
   }
 
   // A peer that found the difference first may be gone already. Its verdict then is here. A dead
   // peer precedes what is left, because its death is why the others are late.
   absl::Status Failure(const std::string& name, GlooTransfers& transfers) {
     const std::vector<int> dead = mesh_.DeadPeers();
-    if (!dead.empty() || transfers.failed_peer() >= 0) links()->CatchUp();
-    if (const absl::Status differs = difference(); !differs.ok()) return Named(name, differs);
+    if (!dead.empty() || transfers.failed_peer() >= 0) links_.links()->CatchUp();
+    if (!watch_.difference().ok()) return watch_.ErrorOf(name);
     if (!dead.empty()) return WentAway(name, dead);
     const StopReason stop = queue_.stop_reason();
     if (stop.kind == StopReason::Kind::kDeadline)
@@ -256,110 +244,15 @@ class GlooGroup : public Group {
   }
 
   void Interrupt() {
-    if (!Stopped()) return LookAtCalls();
+    if (!Stopped()) return watch_.Look();
     if (!connecting_is_over_) mesh_.Interrupt();
+    EndOperation();
+  }
+
+  void EndOperation() {
     InterruptTransfers();
     mesh_.InterruptLeave();
   }
-
-  void OpenLinks() {
-    links_.Open(mesh_.TakeLinks(),
-                {.on_text = [this](int peer, LinkFrame::Kind kind,
-                                   const std::string& text) { Heard(peer, kind, text); },
-                 .on_told = [this] { Conclude(); }});
-  }
-
-  // Not null in an operation.
-  PeerLinks* links() { return links_.links(); }
-
-  // How the calls of the ranks differ, once this rank knows it.
-  absl::Status difference() DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    return difference_;
-  }
-
-  void Called(CallNote note) DP_EXCLUDES(mu_) {
-    const absl::Time now = Clock::Steady().Now();
-    MutexLock lock(mu_);
-    ledger_.Called(std::move(note));
-    running_ = {.begun = now};
-  }
-
-  // Called now and then while somebody waits. A rank whose operation takes long tells rank 0 its
-  // calls, once. Rank 0 begins to listen.
-  void LookAtCalls() DP_EXCLUDES(mu_) {
-    if (links() == nullptr) return;  // not connected yet
-    std::string notes;
-    bool late = false;
-    {
-      MutexLock lock(mu_);
-      const absl::Time now = Clock::Steady().Now();
-      late = !verdict_.ok() && now - judged_ > kPatience;
-      const bool suspects = running_ && !running_->told && now - running_->begun >= kPatience;
-      if (!(late || suspects)) return;
-      if (running_) running_->told = true;
-      if (rank() != 0) notes = ledger_.Notes();
-    }
-    if (late) return Conclude();
-    if (rank() != 0) return links()->Tell(0, LinkFrame::Kind::kNote, std::move(notes));
-    links()->Hear();
-    Judge();
-  }
-
-  // Rank 0 ends once it has told the others, so that they know before they see it end. A peer that
-  // cannot be told does not hold it up.
-  void Conclude() DP_EXCLUDES(mu_) {
-    absl::Status verdict;
-    {
-      MutexLock lock(mu_);
-      verdict = verdict_;
-    }
-    if (!verdict.ok()) EndBecause(verdict);
-  }
-
-  // On the thread of the links.
-  void Heard(int peer, LinkFrame::Kind kind, const std::string& text) DP_EXCLUDES(mu_) {
-    if (rank() == 0 && kind == LinkFrame::Kind::kNote) {
-      absl::StatusOr<std::vector<CallNote>> notes = DecodeCallNotes(text, size());
-      if (!notes.ok()) return;  // nobody can act on it
-      {
-        MutexLock lock(mu_);
-        ledger_.Heard(peer, *std::move(notes));
-      }
-      Judge();
-    } else if (peer == 0 && kind == LinkFrame::Kind::kVerdict) {
-      EndBecause(absl::InvalidArgumentError(text));
-    }
-  }
-
-  // Rank 0 tells everybody how calls differ. Ranks that have passed the operation fail at their
-  // next.
-  void Judge() DP_EXCLUDES(mu_) {
-    absl::Status verdict;
-    {
-      MutexLock lock(mu_);
-      if (!verdict_.ok()) return;
-      verdict_ = verdict = ledger_.Check();
-      judged_ = Clock::Steady().Now();
-    }
-    if (verdict.ok()) return;
-    for (const int peer : Peers())
-      links()->Tell(peer, LinkFrame::Kind::kVerdict, std::string(verdict.message()));
-  }
-
-  void EndBecause(const absl::Status& difference) DP_EXCLUDES(mu_) {
-    {
-      MutexLock lock(mu_);
-      if (difference_.ok()) difference_ = difference;
-    }
-    InterruptTransfers();
-    mesh_.InterruptLeave();
-  }
-
-  struct RunningCall {
-    absl::Time begun;
-    bool told = false;
-  };
 
   const GlooOptions options_;
   const std::string interfaces_;
@@ -368,12 +261,8 @@ class GlooGroup : public Group {
   std::atomic<bool> connecting_is_over_ = false;
   Mutex mu_;
   GlooTransfers* transfers_ DP_GUARDED_BY(mu_) = nullptr;  // of the running operation
-  std::optional<RunningCall> running_ DP_GUARDED_BY(mu_);
-  CallLedger ledger_ DP_GUARDED_BY(mu_);
-  absl::Status verdict_ DP_GUARDED_BY(mu_);  // rank 0's, which it tells the others first
-  absl::Time judged_ DP_GUARDED_BY(mu_);
-  absl::Status difference_ DP_GUARDED_BY(mu_);
   GlooMesh mesh_;
+  CallWatch watch_;
   OperationQueue queue_;                              // its thread uses the rest
   GroupLinks links_{queue_, options_.group.timeout};  // last: they end first
 };

@@ -26,6 +26,8 @@ MpiExchanger::MpiExchanger(MpiProcess& mpi, int rank, std::vector<MpiRank> ranks
       ranks_(std::move(ranks)),
       taken_(ranks_.size()),
       given_(ranks_.size()),
+      awaited_(ranks_.size()),
+      told_(ranks_.size()),
       causes_(ranks_.size(), -1),
       farewells_(ranks_.size(), MPI_REQUEST_NULL) {
   // An error shows in the first exchange too.
@@ -53,26 +55,30 @@ int MpiExchanger::TagOf(int to, Tags tags, int from) const {
   return ranks_[to].first_tag + static_cast<int>(tags) * size() + from;
 }
 
+void MpiExchanger::Begin(uint64_t number, const CallShape& shape) {
+  number_ = number;
+  hash_ = HashOf(shape);
+}
+
 absl::Status MpiExchanger::Exchange(const Sent& sent, const Received& received) {
-  absl::Status status = mpi_.Call([&] { return Begin(sent, received); });
+  absl::Status status = mpi_.Call([&] { return BeginAll(sent, received); });
   pace_.Restart();
-  while (status.ok() && !done()) {
+  const auto over = [this] { return done() && strange_.empty(); };
+  while (status.ok() && !over()) {
     const size_t before = transfers_.size();
     status = Advance();
     if (transfers_.size() != before) pace_.Restart();
-    if (status.ok() && !done()) pace_.Wait();
+    if (status.ok() && !over()) pace_.Wait();
   }
-  if (!done()) EndTransfers(status);
+  if (!status.ok()) EndTransfers(status);
   return status;
 }
 
 absl::Status MpiExchanger::Advance() {
   if (interrupted_) return WithMissing(absl::DeadlineExceededError("interrupted"), Awaited());
-  absl::Status wrong;
   // The farewells come behind the pieces that their ranks have sent.
   DP_RETURN_IF_ERROR(mpi_.Call([this] { return LookForFarewells(); }));
-  DP_RETURN_IF_ERROR(mpi_.Call([&] { return Look(&wrong); }));
-  DP_RETURN_IF_ERROR(wrong);
+  DP_RETURN_IF_ERROR(mpi_.Call([this] { return Look(); }));
   for (const int rank : Awaited())
     if (HasSaidFarewell(rank))
       return absl::UnavailableError(absl::StrCat(RankNames(Gone()), " went away"));
@@ -84,7 +90,7 @@ void MpiExchanger::Interrupt() {
   pace_.Ring();
 }
 
-int MpiExchanger::Begin(const Sent& sent, const Received& received) {
+int MpiExchanger::BeginAll(const Sent& sent, const Received& received) {
   for (int r = 0; r < size(); ++r) {
     const int result = received[r].empty() ? MPI_SUCCESS : BeginReceive(r, received[r]);
     if (result != MPI_SUCCESS) return result;
@@ -101,7 +107,9 @@ int MpiExchanger::BeginReceive(int peer, absl::Span<uint8_t> piece) {
   int result = Post({Kind::kTakeHead, peer, {head, sizeof(Head)}, piece});
   if (result != MPI_SUCCESS || piece.size() <= kShortBytes) return result;
   result = PostParts(Kind::kReceive, peer, piece);
-  return result == MPI_SUCCESS ? Post({Kind::kTold, peer}) : result;
+  told_[peer] = AboutPiece(piece.size());
+  const auto* const told = reinterpret_cast<const uint8_t*>(&told_[peer]);
+  return result == MPI_SUCCESS ? Post({Kind::kTold, peer, {told, sizeof(About)}}) : result;
 }
 
 // MPI keeps a copy of messages as short as a head, so that sending one never waits for its
@@ -109,12 +117,13 @@ int MpiExchanger::BeginReceive(int peer, absl::Span<uint8_t> piece) {
 int MpiExchanger::BeginSend(int peer, absl::Span<const uint8_t> piece) {
   Head& head = given_[peer];
   const size_t in_head = piece.size() <= kShortBytes ? piece.size() : 0;
-  head.size = piece.size();
+  head.about = AboutPiece(piece.size());
   std::copy_n(piece.data(), in_head, head.piece);
   const auto* const bytes = reinterpret_cast<const uint8_t*>(&head);
-  const int result = Post({Kind::kGiveHead, peer, {bytes, sizeof(head.size) + in_head}});
+  const int result = Post({Kind::kGiveHead, peer, {bytes, sizeof(head.about) + in_head}});
   if (result != MPI_SUCCESS || in_head > 0) return result;
-  return Post({Kind::kReadiness, peer, {}, piece});
+  auto* const awaited = reinterpret_cast<uint8_t*>(&awaited_[peer]);
+  return Post({Kind::kReadiness, peer, {awaited, sizeof(About)}, piece});
 }
 
 int MpiExchanger::PostParts(Kind kind, int peer, absl::Span<const uint8_t> piece) {
@@ -145,7 +154,7 @@ int MpiExchanger::Post(const Transfer& transfer) {
   return MPI_SUCCESS;
 }
 
-int MpiExchanger::Look(absl::Status* wrong) {
+int MpiExchanger::Look() {
   const int in_flight = static_cast<int>(requests_.size());
   std::vector<int> places(requests_.size());
   std::vector<MPI_Status> statuses(requests_.size());
@@ -162,8 +171,9 @@ int MpiExchanger::Look(absl::Status* wrong) {
       MPI_Error_class(statuses[i].MPI_ERROR, &error);
     // Only heads tell sizes in every case.
     if (error != MPI_SUCCESS && error != MPI_ERR_TRUNCATE) return statuses[i].MPI_ERROR;
-    if (transfer.kind == Kind::kTakeHead) wrong->Update(TakeHead(transfer));
-    if (transfer.kind == Kind::kReadiness && !HasSaidFarewell(transfer.peer))
+    if (transfer.kind == Kind::kTakeHead) TakeHead(transfer);
+    if (transfer.kind == Kind::kReadiness && !HasSaidFarewell(transfer.peer) &&
+        !IsStrange(awaited_[transfer.peer], transfer))
       ready.push_back(transfer);
   }
   ForgetEnded();
@@ -174,15 +184,16 @@ int MpiExchanger::Look(absl::Status* wrong) {
   return MPI_SUCCESS;
 }
 
-absl::Status MpiExchanger::TakeHead(const Transfer& transfer) const {
+void MpiExchanger::TakeHead(const Transfer& transfer) {
   const Head& head = taken_[transfer.peer];
-  if (head.size != transfer.piece.size())
-    return absl::InvalidArgumentError(absl::StrCat("rank ", transfer.peer, " has sent ", head.size,
-                                                   " bytes, and rank ", rank_, " takes ",
-                                                   transfer.piece.size()));
-  if (head.size <= kShortBytes)
-    std::copy_n(head.piece, head.size, const_cast<uint8_t*>(transfer.piece.data()));
-  return absl::OkStatus();
+  if (IsStrange(head.about, transfer) || head.about.bytes > kShortBytes) return;
+  std::copy_n(head.piece, head.about.bytes, const_cast<uint8_t*>(transfer.piece.data()));
+}
+
+bool MpiExchanger::IsStrange(const About& about, const Transfer& transfer) {
+  const bool strange = about != AboutPiece(transfer.piece.size());
+  if (strange) strange_.push_back(transfer.peer);
+  return strange;
 }
 
 void MpiExchanger::ForgetEnded() {
@@ -211,7 +222,7 @@ bool MpiExchanger::IsWait(Kind kind) {
 }
 
 std::vector<int> MpiExchanger::Awaited() const {
-  std::vector<int> awaited;
+  std::vector<int> awaited = strange_;
   for (const Transfer& transfer : transfers_)
     if (IsWait(transfer.kind)) awaited.push_back(transfer.peer);
   std::sort(awaited.begin(), awaited.end());

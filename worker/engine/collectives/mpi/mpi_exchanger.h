@@ -20,9 +20,9 @@ struct MpiRank {
 };
 
 // Moves bytes by MPI's messages between two processes. A head goes ahead of each piece, with its
-// size, and with the piece itself if that is short. A long one is sent once its receiver has said
-// that it waits. No transfer is thus left in flight which this rank cannot end. A rank that leaves
-// or fails says farewell to every peer, and names the rank that is the cause.
+// call and size, and with the piece itself if that is short. A long one is sent once its receiver
+// has said for which it waits. No transfer is thus left in flight which this rank cannot end. A
+// rank that leaves or fails says farewell to every peer, and names the rank that is the cause.
 class MpiExchanger : public Exchanger, private MpiUser {
  public:
   static int TagsFor(int ranks) { return 4 * ranks; }
@@ -30,8 +30,9 @@ class MpiExchanger : public Exchanger, private MpiUser {
   MpiExchanger(MpiProcess& mpi, int rank, std::vector<MpiRank> ranks);
   ~MpiExchanger() override;
 
-  // Errors: DeadlineExceeded names the ranks whose pieces have not come when somebody interrupts;
-  // InvalidArgument a peer has sent another number of bytes.
+  void Begin(uint64_t number, const CallShape& shape) override;
+  // Errors: DeadlineExceeded names the ranks whose pieces have not come when somebody interrupts.
+  // Pieces of another call or size have not come.
   absl::Status Exchange(const Sent& sent, const Received& received) override;
   void Interrupt() override;
 
@@ -40,8 +41,15 @@ class MpiExchanger : public Exchanger, private MpiUser {
   enum class Tags { kHeads, kParts, kReadiness, kFarewells };
 
   static constexpr size_t kShortBytes = 500;
+  struct About {
+    bool operator==(const About&) const = default;
+
+    uint64_t number = 0;  // of the call
+    uint64_t hash = 0;    // of the call's shape
+    uint64_t bytes = 0;   // of the piece
+  };
   struct Head {
-    uint64_t size = 0;  // of the piece
+    About about;
     uint8_t piece[kShortBytes] = {};
   };
 
@@ -50,8 +58,8 @@ class MpiExchanger : public Exchanger, private MpiUser {
     kGiveHead,
     kReceive,    // a part of a long piece
     kSend,       // a part of a long piece
-    kReadiness,  // of the peer, which waits for a long piece
-    kTold,       // the peer knows that this rank waits
+    kReadiness,  // of the peer, which says for which long piece it waits
+    kTold,       // the peer knows for which this rank waits
   };
   struct Transfer {
     Kind kind = Kind::kTakeHead;
@@ -65,14 +73,15 @@ class MpiExchanger : public Exchanger, private MpiUser {
   int TagOf(int to, Tags tags, int from) const;
 
   // The following call MPI: they run within MpiProcess::Call, and return its results.
-  int Begin(const Sent& sent, const Received& received);
+  int BeginAll(const Sent& sent, const Received& received);
   int BeginReceive(int peer, absl::Span<uint8_t> piece);
   int BeginSend(int peer, absl::Span<const uint8_t> piece);
   int PostParts(Kind kind, int peer, absl::Span<const uint8_t> piece);
   int Post(const Transfer& transfer);
-  // Takes over what has ended. `wrong` gets the error of a piece of another size.
-  int Look(absl::Status* wrong);
-  absl::Status TakeHead(const Transfer& transfer) const;
+  // Takes over what has ended.
+  int Look();
+  void TakeHead(const Transfer& transfer);
+  bool IsStrange(const About& about, const Transfer& transfer);
   void ForgetEnded();
   int LookForFarewells();
   // Ends the waits for readiness and heads, and either `all` waits for parts or those for ranks
@@ -86,6 +95,7 @@ class MpiExchanger : public Exchanger, private MpiUser {
   // After an error, because the memory is the caller's.
   void EndTransfers(const absl::Status& why);
   void EndWithin(absl::Duration time, bool all);
+  About AboutPiece(size_t bytes) const { return {number_, hash_, bytes}; }
   // Whether it ends only by what a peer does.
   static bool IsWait(Kind kind);
   // The ranks whose pieces, or readiness, have not come.
@@ -98,9 +108,13 @@ class MpiExchanger : public Exchanger, private MpiUser {
   MpiProcess& mpi_;
   const int rank_;
   const std::vector<MpiRank> ranks_;
+  uint64_t number_ = 0, hash_ = 0;   // of the call
   std::vector<Transfer> transfers_;  // in flight, with requests_
   std::vector<MPI_Request> requests_;
-  std::vector<Head> taken_, given_;  // by peer
+  // By peer.
+  std::vector<Head> taken_, given_;
+  std::vector<About> awaited_, told_;
+  std::vector<int> strange_;  // the ranks whose piece is of another call or size
   // By rank: the cause that its farewell names, and the wait for it, null once it has come.
   std::vector<int> causes_;
   std::vector<MPI_Request> farewells_;

@@ -1,0 +1,119 @@
+#include "worker/engine/collectives/call_watch.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+
+namespace dp::engine {
+namespace {
+
+// How long an operation lasts before its rank suspects that calls differ.
+constexpr absl::Duration kPatience = absl::Seconds(1);
+
+}  // namespace
+
+CallWatch::CallWatch(int rank, int size, const GroupLinks& links, std::function<void()> end)
+    : rank_(rank), size_(size), links_(links), end_(std::move(end)), ledger_(size) {}
+
+PeerLinks::Options CallWatch::hooks() {
+  return {.on_text = [this](int peer, LinkFrame::Kind kind,
+                            const std::string& text) { Heard(peer, kind, text); },
+          .on_told = [this] { Conclude(); }};
+}
+
+void CallWatch::Called(CallNote note) {
+  const absl::Time now = Clock::Steady().Now();
+  MutexLock lock(mu_);
+  ledger_.Called(std::move(note));
+  running_ = {.begun = now};
+}
+
+void CallWatch::Ended() {
+  MutexLock lock(mu_);
+  running_.reset();
+}
+
+// A rank tells rank 0 its calls once in an operation. Rank 0 begins to listen.
+void CallWatch::Look() {
+  PeerLinks* const links = links_.links();
+  if (links == nullptr) return;  // not connected yet
+  std::string notes;
+  bool late = false;
+  {
+    MutexLock lock(mu_);
+    const absl::Time now = Clock::Steady().Now();
+    late = !verdict_.ok() && now - judged_ > kPatience;
+    const bool suspects = running_ && !running_->told && now - running_->begun >= kPatience;
+    if (!(late || suspects)) return;
+    if (running_) running_->told = true;
+    if (rank_ != 0) notes = ledger_.Notes();
+  }
+  if (late) return Conclude();
+  if (rank_ != 0) return links->Tell(0, LinkFrame::Kind::kNote, std::move(notes));
+  links->Hear();
+  Judge();
+}
+
+absl::Status CallWatch::difference() const {
+  MutexLock lock(mu_);
+  return difference_;
+}
+
+absl::Status CallWatch::ErrorOf(absl::string_view name) const {
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", difference().message()));
+}
+
+// Rank 0 ends once it has told the others, so that they know before they see it end. A peer that
+// cannot be told does not hold it up.
+void CallWatch::Conclude() {
+  absl::Status verdict;
+  {
+    MutexLock lock(mu_);
+    verdict = verdict_;
+  }
+  if (!verdict.ok()) EndBecause(verdict);
+}
+
+// On the thread of the links.
+void CallWatch::Heard(int peer, LinkFrame::Kind kind, const std::string& text) {
+  if (rank_ == 0 && kind == LinkFrame::Kind::kNote) {
+    absl::StatusOr<std::vector<CallNote>> notes = DecodeCallNotes(text, size_);
+    if (!notes.ok()) return;  // nobody can act on it
+    {
+      MutexLock lock(mu_);
+      ledger_.Heard(peer, *std::move(notes));
+    }
+    Judge();
+  } else if (peer == 0 && kind == LinkFrame::Kind::kVerdict) {
+    EndBecause(absl::InvalidArgumentError(text));
+  }
+}
+
+// Rank 0 tells everybody how calls differ. Ranks that have passed the operation fail at their next.
+void CallWatch::Judge() {
+  absl::Status verdict;
+  {
+    MutexLock lock(mu_);
+    if (!verdict_.ok()) return;
+    verdict_ = verdict = ledger_.Check();
+    judged_ = Clock::Steady().Now();
+  }
+  if (verdict.ok()) return;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_)
+      links_.links()->Tell(peer, LinkFrame::Kind::kVerdict, std::string(verdict.message()));
+  }
+}
+
+void CallWatch::EndBecause(const absl::Status& difference) {
+  {
+    MutexLock lock(mu_);
+    if (difference_.ok()) difference_ = difference;
+  }
+  end_();
+}
+
+}  // namespace dp::engine
