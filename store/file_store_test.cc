@@ -118,8 +118,11 @@ TEST(FileStoreTest, AFileThatAllHaveLeftBeforeAllHadComeIsStale) {
 TEST(FileStoreTest, OneMemberTooManyIsRefused) {
   TemporaryPath path;
   const auto only = FileStore::Open(path.file(), 1).value();
-  EXPECT_THAT(OpenError(path, 1), HasSubstr("has had its 1 members already"));
-  EXPECT_THAT(OpenError(path, 2), HasSubstr("with 1 members, this one has 2"));
+  constexpr char kNotStale[] = ", and some of them run; start each member once";
+  EXPECT_THAT(OpenError(path, 1),
+              HasSubstr(std::string("has had its 1 members already") + kNotStale));
+  EXPECT_THAT(OpenError(path, 2),
+              HasSubstr(std::string("with 1 members, this one has 2") + kNotStale));
 }
 
 TEST(FileStoreTest, AnotherFileIsNotTouched) {

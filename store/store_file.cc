@@ -101,13 +101,16 @@ absl::Status StoreFile::BecomeMember(int members) {
 }
 
 absl::Status StoreFile::CheckFresh(const Header& header, int members) const {
-  if (header.members != static_cast<uint64_t>(members)) {
-    return Stale(
-        absl::StrCat("is of a run with ", header.members, " members, this one has ", members));
-  }
-  if (header.joined >= header.members)
-    return Stale(absl::StrCat("has had its ", header.members, " members already"));
   const uint64_t living = LivingOthers(header);
+  if (header.members != static_cast<uint64_t>(members)) {
+    const std::string why =
+        absl::StrCat("is of a run with ", header.members, " members, this one has ", members);
+    return living > 0 ? InUse(why) : Stale(why);
+  }
+  if (header.joined >= header.members) {
+    const std::string why = absl::StrCat("has had its ", header.members, " members already");
+    return living > 0 ? InUse(why) : Stale(why);
+  }
   if (living + header.left < header.joined)
     return Stale(
         absl::StrCat("was left by a member that died, ", living, " of ", header.joined, " live"));
@@ -234,6 +237,13 @@ absl::Status StoreFile::Stale(const std::string& why) const {
   return absl::FailedPreconditionError(absl::StrCat("store file ", path_, " ", why,
                                                     ": it is of an earlier run; remove it, or give "
                                                     "each run a path of its own"));
+}
+
+absl::Status StoreFile::InUse(const std::string& why) const {
+  return absl::FailedPreconditionError(
+      absl::StrCat("store file ", path_, " ", why,
+                   ", and some of them run; start each member once, with the same number of "
+                   "members, or give this run a path of its own"));
 }
 
 absl::Status StoreFile::Failed(const char* what) const {

@@ -73,6 +73,7 @@ class StoreFile {
   // The living members that have joined, without this one.
   uint64_t LivingOthers(const Header& header) const;
   absl::Status Stale(const std::string& why) const;
+  absl::Status InUse(const std::string& why) const;
   absl::Status Failed(const char* what) const;
 
   const std::string path_;

@@ -21,18 +21,18 @@ constexpr absl::Duration kCancelTimeout = absl::Seconds(30);
 // The key in which PyTorch's clients count themselves; harmless to check.
 constexpr char kCounter[] = "init/";
 
-absl::Status Closed() { return absl::UnavailableError("the server has closed the connection"); }
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TcpConnection>> TcpConnection::Open(const TcpEndpoint& endpoint,
                                                                    absl::Duration timeout) {
+  const Deadline deadline(timeout);
   absl::Status refused;
   for (const bool ping : {true, false}) {
-    if (!ping && endpoint.dialect != Dialect::kC) break;
-    DP_ASSIGN_OR_RETURN(FileDescriptor socket, Connect(endpoint.host, endpoint.port, timeout));
+    if (!ping && (endpoint.dialect != Dialect::kC || deadline.passed())) break;
+    DP_ASSIGN_OR_RETURN(FileDescriptor socket,
+                        Connect(endpoint.host, endpoint.port, deadline.left()));
     std::unique_ptr<TcpConnection> connection(new TcpConnection(endpoint, std::move(socket)));
-    refused = connection->ShakeHands(ping, timeout);
+    refused = connection->ShakeHands(ping, deadline.left());
     if (refused.ok()) return connection;
   }
   return absl::UnavailableError(absl::StrCat("store at ", endpoint.host, ":", endpoint.port,
@@ -47,6 +47,11 @@ absl::Status TcpConnection::ShakeHands(bool ping, absl::Duration timeout) {
   const int64_t nonce = getpid();
   DP_ASSIGN_OR_RETURN(const Fields echo, Call({Verb::kPing, {{}, nonce}}, timeout));
   return echo.number == nonce ? absl::OkStatus() : absl::UnavailableError("a wrong echo");
+}
+
+absl::Status TcpConnection::Closed() const {
+  return absl::UnavailableError(absl::StrCat("the store at ", endpoint_.host, ":", endpoint_.port,
+                                             " has closed the connection"));
 }
 
 void TcpConnection::Tell(const Request& request) {

@@ -49,6 +49,7 @@ class TcpConnection {
   TcpConnection(TcpEndpoint endpoint, FileDescriptor socket)
       : endpoint_(std::move(endpoint)), socket_(std::move(socket)) {}
 
+  absl::Status Closed() const;
   absl::Status ShakeHands(bool ping, absl::Duration timeout);
   // Sends what is queued, and reads the fields of one reply.
   absl::StatusOr<Fields> Exchange(Shape reply, uint64_t count, absl::Duration timeout);

@@ -198,7 +198,9 @@ class TcpStore::Calls {
 
 absl::StatusOr<std::unique_ptr<TcpStore>> TcpStore::Open(const TcpStoreOptions& options) {
   std::unique_ptr<TcpStore> store(new TcpStore(options));
-  DP_ASSIGN_OR_RETURN(Connection first, store->Take());
+  DP_ASSIGN_OR_RETURN(
+      Connection first,
+      TcpConnection::Open(options.server, options.open_timeout.value_or(options.timeout)));
   store->Return(std::move(first));
   return store;
 }

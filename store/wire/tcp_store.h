@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,8 @@ struct TcpStoreOptions {
   TcpEndpoint server;
   // To connect, and for each reply to a request that does not wait.
   absl::Duration timeout = absl::Minutes(5);
+  // To connect for the first time. By default `timeout`.
+  std::optional<absl::Duration> open_timeout = std::nullopt;
   // Precedes every key. PyTorch's clients use this prefix, and see only keys that begin with it.
   std::string prefix = "/";
 };

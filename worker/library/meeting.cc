@@ -26,6 +26,16 @@ absl::Status EnterOnce(Store& store, int rank) {
                    "its own"));
 }
 
+// The first rank's number counts; a backend would report less clearly that ranks wait in vain.
+absl::Status CheckWorldSize(Store& store, const Meeting& meeting) {
+  const std::string size = absl::StrCat(meeting.world_size);
+  DP_ASSIGN_OR_RETURN(const std::string first, store.CompareSet("dp/world_size", "", size));
+  if (first == size) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("world_size is ", size, " on rank ", meeting.rank, ", and ", first,
+                   " on a rank that joined before; give every rank the same"));
+}
+
 absl::StatusOr<std::shared_ptr<OpenStore>> MeetInFile(const Meeting& meeting) {
   DP_ASSIGN_OR_RETURN(auto store, OpenFileStore(meeting.path, meeting.world_size));
   DP_RETURN_IF_ERROR(EnterOnce(*store->store, meeting.rank));
@@ -42,6 +52,7 @@ absl::StatusOr<std::shared_ptr<OpenStore>> MeetAtAddress(const distributed::Init
   for (;;) {
     DP_ASSIGN_OR_RETURN(auto opened, OpenTcpStore(tcp));
     if (meeting.served) return OpenPrefixStore(meeting.attempt, opened.store);
+    DP_RETURN_IF_ERROR(CheckWorldSize(*opened.store->store, meeting));
     const absl::Status entered = EnterOnce(*opened.store->store, meeting.rank);
     if (entered.ok()) return opened.store;
     if (deadline.passed()) return entered;

@@ -52,14 +52,18 @@ bool MayListenSoon(const absl::Status& status) {
 
 // Servers of PyTorch before 2.1 close the connection of a client that speaks a newer dialect. A
 // server may also begin to listen between two tries, so the newest dialect has the last one too.
-absl::StatusOr<std::unique_ptr<wire::TcpStore>> OpenInAnyDialect(wire::TcpStoreOptions options) {
-  auto newest = wire::TcpStore::Open(options);
-  if (!absl::IsUnavailable(newest.status())) return newest;
-  options.server.dialect = wire::Dialect::kA;
-  auto oldest = wire::TcpStore::Open(options);
-  if (!oldest.ok()) return newest;
-  options.server.dialect = wire::Dialect::kC;
-  newest = wire::TcpStore::Open(options);
+absl::StatusOr<std::unique_ptr<wire::TcpStore>> OpenInAnyDialect(wire::TcpStoreOptions options,
+                                                                 const wire::Deadline& deadline) {
+  const auto open = [&](wire::Dialect dialect) {
+    options.server.dialect = dialect;
+    options.open_timeout = std::max(deadline.left(), kListensSoon);
+    return wire::TcpStore::Open(options);
+  };
+  auto newest = open(wire::Dialect::kC);
+  if (!absl::IsUnavailable(newest.status()) || deadline.passed()) return newest;
+  auto oldest = open(wire::Dialect::kA);
+  if (!oldest.ok() || deadline.passed()) return oldest.ok() ? std::move(oldest) : std::move(newest);
+  newest = open(wire::Dialect::kC);
   return newest.ok() ? std::move(newest) : std::move(oldest);
 }
 
@@ -67,9 +71,8 @@ absl::StatusOr<std::unique_ptr<wire::TcpStore>> Connect(const std::string& host,
                                                         absl::Duration timeout) {
   const wire::Deadline deadline(timeout);
   for (;;) {
-    wire::TcpStoreOptions options{.server = {.host = host, .port = port},
-                                  .timeout = std::max(deadline.left(), kListensSoon)};
-    auto store = OpenInAnyDialect(options);
+    auto store =
+        OpenInAnyDialect({.server = {.host = host, .port = port}, .timeout = timeout}, deadline);
     if (store.ok() || !MayListenSoon(store.status())) return store;
     if (deadline.passed()) {
       return absl::DeadlineExceededError(

@@ -156,6 +156,20 @@ TEST_F(RankProcessesTest, ASecondProcessOfARankIsAnErrorAndNoHang) {
               HasSubstr("another process has joined as rank 1; give each process a rank"));
 }
 
+TEST_F(RankProcessesTest, AnotherWorldSizeThanThatOfTheFirstRankIsAnError) {
+  const auto zero = Rank([&](const Line& line) {
+    const TcpStore store({.host = "127.0.0.1", .is_master = true});
+    store.set("dp/world_size", "2");
+    line.Say(std::to_string(store.port()));
+    line.AwaitCommand();
+    return std::string();
+  });
+  const std::string method = "tcp://127.0.0.1:" + zero->Hear();
+  const auto one = Rank([&](const Line&) { return SumOfRanks(At(method, 1, 3)); });
+  EXPECT_THAT(one->Hear(), HasSubstr("world_size is 3 on rank 1, and 2 on a rank that joined "
+                                     "before; give every rank the same"));
+}
+
 // Ranks of two users cannot share memory. Only root can become another user.
 class TwoUsersTest : public RankProcessesTest {
  protected:

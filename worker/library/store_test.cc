@@ -1,11 +1,15 @@
 #include "dp/store.h"
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <filesystem>
 #include <thread>
 
 #include "base/testing/scratch_dir.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "store/wire/socket.h"
 #include "worker/library/testing/thrown.h"
 
 namespace dp::distributed {
@@ -54,6 +58,21 @@ TEST(TcpStoreTest, AClientSaysThatNobodyServes) {
   EXPECT_THAT(error.what(), HasSubstr("check that rank 0 runs"));
 }
 
+// It counts as one try, whatever dialects a server may speak.
+TEST(TcpStoreTest, AServerThatNeverAnswersIsAskedOnceWithinTheTimeout) {
+  const auto silent = wire::Listen("127.0.0.1", 0);
+  ASSERT_TRUE(silent.ok()) << silent.status();
+  const uint16_t port = *wire::PortOf(silent->get());
+  const DistError error =
+      ErrorOf([&] { TcpStore({.host = "127.0.0.1", .port = port, .timeout = milliseconds(300)}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+  EXPECT_THAT(error.what(), HasSubstr("no store at 127.0.0.1:" + std::to_string(port)));
+  int tries = 0;
+  for (pollfd asked{silent->get(), POLLIN, 0}; poll(&asked, 1, 0) == 1; ++tries)
+    FileDescriptor(accept(silent->get(), nullptr, nullptr));
+  EXPECT_EQ(tries, 1);
+}
+
 TEST(TcpStoreTest, ATakenPortIsNamedWithTheRemedy) {
   const TcpStore first = Serve();
   const DistError error =
@@ -66,7 +85,10 @@ TEST(TcpStoreTest, ALostServerIsUnreachable) {
   std::optional<TcpStore> master = Serve();
   const TcpStore client({.host = "127.0.0.1", .port = master->port()});
   master.reset();
-  EXPECT_EQ(ErrorOf([&] { client.set("k", "v"); }).kind(), ErrorKind::kUnreachable);
+  const DistError error = ErrorOf([&] { client.set("k", "v"); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnreachable);
+  EXPECT_THAT(error.what(), HasSubstr("the store at 127.0.0.1:" + std::to_string(client.port()) +
+                                      " has closed the connection"));
 }
 
 TEST(TcpStoreTest, AnUnknownHostIsTheCallersFault) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -22,8 +23,13 @@ using Shape = std::vector<int64_t>;
   throw DistError(ErrorKind::kInvalidArgument, why);
 }
 
+// The greatest number stands for all that are greater.
 int64_t ElementsIn(Shape::const_iterator begin, Shape::const_iterator end) {
-  return std::accumulate(begin, end, int64_t{1}, std::multiplies<>());
+  return std::accumulate(begin, end, int64_t{1}, [](int64_t count, int64_t size) {
+    int64_t product = 0;
+    return __builtin_mul_overflow(count, size, &product) ? std::numeric_limits<int64_t>::max()
+                                                         : product;
+  });
 }
 
 // Row-major: a tensor is `rows` runs of `row_bytes` bytes, one behind the other, and every run has
@@ -147,6 +153,9 @@ Tensor zeros(std::vector<int64_t> shape, DataType type) {
     library::RejectTensor(absl::StrCat("zeros: the shape is ", library::ShapeText(shape),
                                        "; give sizes of 0 or more"));
   const auto count = static_cast<size_t>(library::ElementsIn(shape.begin(), shape.end()));
+  if (count > std::vector<double>().max_size())
+    library::RejectTensor(absl::StrCat("zeros: the shape ", library::ShapeText(shape),
+                                       " has more elements than memory can have"));
   switch (type) {
     case DataType::kFloat32:
       return {std::move(shape), std::vector<float>(count)};

@@ -107,6 +107,16 @@ TEST(TensorTest, ValuesFillTheShapeAndHaveOneType) {
               Tensor({-1, -2}, std::vector<float>(2));
             }),
             "Tensor: 2 values do not fill the shape [-1, -2]; give as many as it has");
+  constexpr int64_t kHuge = int64_t{1} << 32;  // its square has no bits left of 64
+  EXPECT_EQ(Rejected([] {
+              Tensor({kHuge, kHuge}, std::vector<float>());
+            }),
+            "Tensor: 0 values do not fill the shape [4294967296, 4294967296]; give as many as it "
+            "has");
+  EXPECT_EQ(Rejected([] {
+              distributed::zeros({kHuge, kHuge});
+            }),
+            "zeros: the shape [4294967296, 4294967296] has more elements than memory can have");
   EXPECT_EQ(Rejected([] { Counting({2}).values<int32_t>(); }),
             "Tensor: the elements are float32, not int32; ask for values of their type");
   EXPECT_EQ(Rejected([] {

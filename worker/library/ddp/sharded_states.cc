@@ -97,6 +97,10 @@ double ShardedStates::ClipGradients(double max_norm) {
 
 OptimizerStates ShardedStates::Consolidate(int to) const {
   const distributed::ProcessGroup& group = reducer_.group();
+  if (to < 0 || to >= group.size())
+    throw DistError(ErrorKind::kInvalidArgument,
+                    absl::StrCat("consolidate to rank ", to, "; give a rank of the group, 0 to ",
+                                 group.size() - 1));
   OptimizerStates whole;
   const auto state_of = [&](size_t parameter, size_t state) -> std::vector<float>& {
     std::vector<std::vector<float>>& all = whole[reducer_.NameOf(parameter)];

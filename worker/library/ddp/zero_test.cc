@@ -78,6 +78,8 @@ ShardedRun TrainSharded(int ranks, int begin, int end, const ShardedRun& from,
       norm = optimizer.clip_grad_norm(max_norm);
       optimizer.step();
     }
+    EXPECT_THAT(ErrorOf([&] { optimizer.consolidate(ranks); }).what(),
+                HasSubstr("consolidate to rank " + std::to_string(ranks) + "; give a rank"));
     const OptimizerStates states = optimizer.consolidate(ranks - 1);
     if (group.rank() == ranks - 1) {
       trained.values = ValuesOf(module);

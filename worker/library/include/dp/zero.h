@@ -58,7 +58,8 @@ class ZeroRedundancyOptimizer {
   // As the function of that name, over all ranks' shares.
   double clip_grad_norm(double max_norm);
 
-  // All ranks' states together, on rank `to` of the group; nothing on the others.
+  // All ranks' states together, on rank `to` of the group; nothing on the others. Errors:
+  // kInvalidArgument there is no such rank.
   OptimizerStates consolidate(int to = 0) const;
   // Takes this rank's share of whole states, which may come from another number of ranks. Every
   // rank has them. Errors: kInvalidArgument names the parameter that is missing or of another size.
