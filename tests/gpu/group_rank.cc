@@ -208,7 +208,7 @@ class Conformance {
     const auto sums = Filled(kCount, size * (size + 1) / 2);
     DP_RETURN_IF_ERROR(Expect(values == sums, "another sum"));
     std::vector<uint8_t> word(7, static_cast<uint8_t>(group.rank())), words(word.size() * size);
-    DP_RETURN_IF_ERROR(group.AllGather(word, absl::MakeSpan(words))->Wait());
+    DP_RETURN_IF_ERROR(group.AllGather(absl::MakeConstSpan(word), absl::MakeSpan(words))->Wait());
     for (size_t i = 0; i < words.size(); ++i) {
       DP_RETURN_IF_ERROR(Expect(words[i] == i / word.size(), "other bytes gathered"));
     }

@@ -57,7 +57,7 @@ Work reduce_scatter_async(MutableElements output, Elements input, ReduceOp op,
 Work broadcast_async(MutableElements data, int src, const ProcessGroup& group) {
   JoinedGroup& member = MemberOf(group);
   const int root = member.RankOf(src);
-  return StartIn(member, [to = InEngine(data).bytes, root](engine::Group& engine) {
+  return StartIn(member, [to = InEngine(data), root](engine::Group& engine) {
     return engine.Broadcast(to, root);
   });
 }
@@ -66,7 +66,7 @@ Work all_gather_async(MutableElements output, Elements input, const ProcessGroup
   JoinedGroup& member = MemberOf(group);
   CheckArrays(member, "all_gather", output, input);
   CheckCount(member, "all_gather", "output", output.count, input.count, member.size());
-  return StartIn(member, [from = InEngine(input).bytes, to = InEngine(output).bytes](
+  return StartIn(member, [from = InEngine(input), to = InEngine(output).bytes](
                              engine::Group& engine) { return engine.AllGather(from, to); });
 }
 

@@ -313,7 +313,7 @@ TEST_P(CollectivesTest, CallsThatDifferAreStatedOnEveryRank) {
         ErrorOf([&] { group.rank() == 0 ? broadcast(data, 0, group) : barrier(group); });
     EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
     EXPECT_THAT(error.what(),
-                HasSubstr("rank 0 calls broadcast of 16 uint8 from rank 0, rank 1 calls barrier; "
+                HasSubstr("rank 0 calls broadcast of 4 float32 from rank 0, rank 1 calls barrier; "
                           "call the same operation"));
   });
 }

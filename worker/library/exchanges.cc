@@ -21,15 +21,17 @@ using library::StartIn;
 
 // The bytes for each rank, and from each.
 struct Pieces {
-  explicit Pieces(size_t ranks) : sent(ranks), received(ranks) {}
+  Pieces(const Elements& input, size_t ranks)
+      : type(InEngine(input).type), sent(ranks), received(ranks) {}
 
+  engine::DataType type;
   std::vector<absl::Span<const uint8_t>> sent;
   std::vector<absl::Span<uint8_t>> received;
 };
 
 Work Exchange(JoinedGroup& group, engine::CallShape::Verb verb, Pieces pieces) {
   return StartIn(group, [verb, pieces = std::move(pieces)](engine::Group& engine) {
-    return engine.Exchange(pieces.sent, pieces.received, verb);
+    return engine.Exchange(pieces.sent, pieces.received, verb, pieces.type);
   });
 }
 
@@ -58,7 +60,7 @@ Work gather_async(MutableElements output, Elements input, int dst, const Process
   if (receives) CheckArrays(member, "gather", output, input);
   CheckCount(member, "gather", receives ? "output" : "output of a rank that is not dst",
              output.count, receives ? input.count : 0, member.size());
-  Pieces pieces(member.size());
+  Pieces pieces(input, member.size());
   pieces.sent[static_cast<size_t>(root)] = InEngine(input).bytes;
   if (receives) {
     const std::vector<size_t> counts(member.size(), input.bytes);
@@ -74,7 +76,7 @@ Work scatter_async(MutableElements output, Elements input, int src, const Proces
   if (sends) CheckArrays(member, "scatter", output, input);
   CheckCount(member, "scatter", sends ? "input" : "input of a rank that is not src", input.count,
              sends ? output.count : 0, member.size());
-  Pieces pieces(member.size());
+  Pieces pieces(input, member.size());
   pieces.received[static_cast<size_t>(root)] = InEngine(output).bytes;
   if (sends) {
     const std::vector<size_t> counts(member.size(), output.bytes);
@@ -102,7 +104,7 @@ Work all_to_all_async(MutableElements output, Elements input, std::span<const si
   CheckCount(member, "all_to_all", "this rank's part of output", output_counts[self],
              input_counts[self], 1);
   const size_t element = engine::SizeOf(InEngine(input).type);
-  Pieces pieces(member.size());
+  Pieces pieces(input, member.size());
   pieces.sent = Parts(InEngine(input).bytes, input_counts, element);
   pieces.received = Parts(InEngine(output).bytes, output_counts, element);
   return Exchange(member, engine::CallShape::Verb::kAllToAll, std::move(pieces));

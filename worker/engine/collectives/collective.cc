@@ -49,8 +49,10 @@ bool Reduces(CallShape::Kind kind) {
 
 std::string TextOf(const CallShape& shape) {
   using Kind = CallShape::Kind;
-  if (shape.kind == Kind::kExchange || shape.kind == Kind::kBarrier)
-    return std::string(NameOf(shape));
+  if (shape.kind == Kind::kBarrier) return "barrier";
+  if (shape.kind == Kind::kExchange)
+    return shape.type == DataType::kUint8 ? std::string(NameOf(shape))
+                                          : absl::StrCat(NameOf(shape), " of ", NameOf(shape.type));
   std::string text = absl::StrCat(NameOf(shape), " of ", shape.count, " ", NameOf(shape.type));
   const bool reduces = Reduces(shape.kind);
   if (reduces) absl::StrAppend(&text, ", op ", NameOf(shape.op));

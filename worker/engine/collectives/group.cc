@@ -59,27 +59,30 @@ std::unique_ptr<Work> Group::ReduceScatter(ConstElements data, Elements part, Re
                 .output = part.bytes});
 }
 
-std::unique_ptr<Work> Group::Broadcast(absl::Span<uint8_t> data, int root) {
+std::unique_ptr<Work> Group::Broadcast(Elements data, int root) {
   DP_CHECK(root >= 0 && root < size());
-  return Start({.shape = {.kind = CallShape::Kind::kBroadcast, .root = root, .count = data.size()},
-                .input = data,
-                .output = data});
+  return Start({.shape = {.kind = CallShape::Kind::kBroadcast,
+                          .type = data.type,
+                          .root = root,
+                          .count = data.count()},
+                .input = data.bytes,
+                .output = data.bytes});
 }
 
-std::unique_ptr<Work> Group::AllGather(absl::Span<const uint8_t> data,
-                                       absl::Span<uint8_t> gathered) {
-  DP_CHECK(gathered.size() == data.size() * static_cast<size_t>(size()));
-  return Start({.shape = {.kind = CallShape::Kind::kAllGather, .count = data.size()},
-                .input = data,
-                .output = gathered});
+std::unique_ptr<Work> Group::AllGather(ConstElements data, absl::Span<uint8_t> gathered) {
+  DP_CHECK(gathered.size() == data.bytes.size() * static_cast<size_t>(size()));
+  return Start(
+      {.shape = {.kind = CallShape::Kind::kAllGather, .type = data.type, .count = data.count()},
+       .input = data.bytes,
+       .output = gathered});
 }
 
 std::unique_ptr<Work> Group::Exchange(std::vector<absl::Span<const uint8_t>> sent,
                                       std::vector<absl::Span<uint8_t>> received,
-                                      CallShape::Verb verb) {
+                                      CallShape::Verb verb, DataType type) {
   DP_CHECK(sent.size() == static_cast<size_t>(size()) && received.size() == sent.size());
   DP_CHECK(sent[rank()].size() == received[rank()].size());
-  return Start({.shape = {.kind = CallShape::Kind::kExchange, .verb = verb},
+  return Start({.shape = {.kind = CallShape::Kind::kExchange, .type = type, .verb = verb},
                 .sent = std::move(sent),
                 .received = std::move(received)});
 }

@@ -88,17 +88,18 @@ class Group {
   // reduction of all ranks' parts for this rank. It may be that part of `data`, and overlaps no
   // other.
   std::unique_ptr<Work> ReduceScatter(ConstElements data, Elements part, Reduction reduction);
-  // In place: afterwards every rank has root's bytes.
-  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root);
-  // `gathered` has size() * data.size() bytes, rank r's at r * data.size(). `data` may be this
-  // rank's place there, and overlaps no other.
-  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data, absl::Span<uint8_t> gathered);
+  // In place: afterwards every rank has root's elements.
+  std::unique_ptr<Work> Broadcast(Elements data, int root);
+  // `gathered` has size() times the bytes of `data`, in rank order. `data` may be this rank's place
+  // there, and overlaps no other.
+  std::unique_ptr<Work> AllGather(ConstElements data, absl::Span<uint8_t> gathered);
   // Each rank sends sent[r] to rank r, which has as many bytes in received[this rank]. Pieces may
   // be empty; memory received into overlaps no other. A gather, a scatter and an all-to-all are
-  // exchanges, whose `verb` then is the same on all ranks.
+  // exchanges, whose `verb` and `type` are the same on all ranks.
   std::unique_ptr<Work> Exchange(std::vector<absl::Span<const uint8_t>> sent,
                                  std::vector<absl::Span<uint8_t>> received,
-                                 CallShape::Verb verb = CallShape::Verb::kExchange);
+                                 CallShape::Verb verb = CallShape::Verb::kExchange,
+                                 DataType type = DataType::kUint8);
   // Ends when all ranks have called it, within `timeout` if given, else within the group's. Over
   // NCCL only the group's counts.
   std::unique_ptr<Work> Barrier(std::optional<absl::Duration> timeout = std::nullopt);

@@ -29,13 +29,15 @@ absl::StatusOr<std::vector<std::string>> GatherTexts(Group& ranks, const std::st
   std::vector<uint64_t> lengths(group.size());
   DP_RETURN_IF_ERROR(
       group
-          .AllGather({reinterpret_cast<const uint8_t*>(&length), sizeof(length)},
-                     {reinterpret_cast<uint8_t*>(lengths.data()), lengths.size() * sizeof(length)})
+          .AllGather(
+              {DataType::kUint8, {reinterpret_cast<const uint8_t*>(&length), sizeof(length)}},
+              {reinterpret_cast<uint8_t*>(lengths.data()), lengths.size() * sizeof(length)})
           ->Wait());
   const size_t width = *std::max_element(lengths.begin(), lengths.end());
   std::vector<uint8_t> padded(width), gathered(width * group.size());
   std::copy(text.begin(), text.end(), padded.begin());
-  DP_RETURN_IF_ERROR(group.AllGather(padded, absl::MakeSpan(gathered))->Wait());
+  DP_RETURN_IF_ERROR(
+      group.AllGather(absl::MakeConstSpan(padded), absl::MakeSpan(gathered))->Wait());
   std::vector<std::string> texts;
   for (int r = 0; r < group.size(); ++r) {
     const auto begin = gathered.begin() + r * width;
@@ -78,7 +80,9 @@ absl::Status AlignReplicas(Group& group, const ParameterLayout& layout, absl::Sp
   if (group.size() == 1) return absl::OkStatus();
   DP_RETURN_IF_ERROR(CheckReplicasAgree(group, "parameter", Describe(layout)));
   return group
-      .Broadcast({reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float)}, 0)
+      .Broadcast({DataType::kUint8,
+                  {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float)}},
+                 0)
       ->Wait();
 }
 

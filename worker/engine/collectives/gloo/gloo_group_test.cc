@@ -88,7 +88,7 @@ TEST(GlooGroupTest, RanksThatCallDifferentOperationsOfOneSizeMeetTheDeadline) {
   std::vector<float> data(10);
   std::vector<uint8_t> bytes(40), gathered(80);
   auto reduce = groups[0]->AllReduce(absl::MakeSpan(data), ReduceOp::kSum);
-  auto gather = groups[1]->AllGather(bytes, absl::MakeSpan(gathered));
+  auto gather = groups[1]->AllGather(absl::MakeConstSpan(bytes), absl::MakeSpan(gathered));
   EXPECT_FALSE(reduce->Wait().ok());
   EXPECT_FALSE(gather->Wait().ok());
 }

@@ -63,7 +63,7 @@ class Shares {
   // An exchange, because the parts of what is gathered do not lie side by side.
   Collective ShareOfGather(int stripe) const {
     Collective share = call_;
-    share.shape = {.kind = CallShape::Kind::kExchange};
+    share.shape = {.kind = CallShape::Kind::kExchange, .type = call_.shape.type};
     share.step_of = NameOf(call_);
     const size_t bytes = call_.input.size(), ranks = call_.output.size() / bytes;
     share.sent.assign(ranks, PartOf(call_.input, stripe));

@@ -44,13 +44,14 @@ class HostMove {
 
  private:
   static std::vector<OwnedPart> PartsOf(const HostPlan& plan, const CallShape& shape) {
+    const size_t bytes = shape.count * SizeOf(shape.type);
     if (shape.kind == CallShape::Kind::kAllGather) {
       std::vector<OwnedPart> parts;
       for (int r = 0; r < plan.ranks(); ++r)
-        parts.push_back({r, {shape.count * static_cast<size_t>(r), shape.count}});
+        parts.push_back({r, {bytes * static_cast<size_t>(r), bytes}});
       return parts;
     }
-    return PartsOfRanks(plan.ranks_of(plan.host_of(shape.root)), shape.count);
+    return PartsOfRanks(plan.ranks_of(plan.host_of(shape.root)), bytes);
   }
 
   bool IsRoot() const { return self_.rank == call_.shape.root; }

@@ -24,7 +24,8 @@ class NcclAlone : public Group {
     const absl::Span<const uint8_t> from = exchanges ? call.sent[0] : call.input;
     const absl::Span<uint8_t> to = exchanges ? call.received[0] : call.output;
     if (from.data() == to.data()) return local_->Start(std::move(call));
-    const absl::Status before = local_->Broadcast({}, 0)->Wait();  // fails if aborted
+    const absl::Status before =
+        local_->Broadcast(absl::Span<uint8_t>(), 0)->Wait();  // fails if aborted
     if (!before.ok()) return std::make_unique<EndedWork>(before);
     return std::make_unique<EndedWork>(
         api_.Copy(from.data(), from.size(), to.data(), compute_stream_));

@@ -87,7 +87,8 @@ TEST_F(NcclOnHostTest, GathersOfAnyLengthPutEachRanksBytesAtTheirPlace) {
       for (size_t i = 0; i < count; ++i) data.push_back(byte(group.rank(), i));
       for (int r = 0; r < kRanks; ++r)
         for (size_t i = 0; i < count; ++i) expected.push_back(byte(r, i));
-      ASSERT_EQ(group.AllGather(data, absl::MakeSpan(gathered))->Wait(), absl::OkStatus());
+      ASSERT_EQ(group.AllGather(absl::MakeConstSpan(data), absl::MakeSpan(gathered))->Wait(),
+                absl::OkStatus());
       EXPECT_EQ(gathered, expected);
     });
   }

@@ -116,7 +116,8 @@ TEST(ShmGroupTest, NoOperationSeesTheSlotsOfAnother) {
       const size_t bytes = i % 2 == 0 ? 7 : 9 * kSlotBytes + 1;
       std::vector<uint8_t> mine(bytes, mark(group.rank())), gathered(3 * bytes), expected;
       for (int r = 0; r < 3; ++r) expected.insert(expected.end(), bytes, mark(r));
-      ASSERT_TRUE(group.AllGather(mine, absl::MakeSpan(gathered))->Wait().ok());
+      ASSERT_TRUE(
+          group.AllGather(absl::MakeConstSpan(mine), absl::MakeSpan(gathered))->Wait().ok());
       ASSERT_TRUE(gathered == expected) << "round " << i;
       ASSERT_TRUE(group.Broadcast(absl::MakeSpan(mine), i % 3)->Wait().ok());
       ASSERT_TRUE(mine == std::vector<uint8_t>(bytes, mark(i % 3))) << "round " << i;

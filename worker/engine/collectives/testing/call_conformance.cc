@@ -186,6 +186,26 @@ TEST_P(GroupConformance, AllGatherMayTakeItsDataFromItsPlace) {
     });
 }
 
+TEST_P(GroupConformance, ElementsOfAnyWidthAreBroadcastAndGathered) {
+  Groups groups = Open();
+  for (const size_t count : {size_t{1}, size_t{300001}})
+    OnEveryRank(groups, [&](Group& group) {
+      const auto ranks = static_cast<size_t>(size());
+      std::vector<double> mine(count, group.rank() + 0.5), all(count * ranks), expected;
+      const auto bytes = [](std::vector<double>& values) {
+        return absl::MakeSpan(reinterpret_cast<uint8_t*>(values.data()), values.size() * 8);
+      };
+      ASSERT_EQ(group.AllGather(ConstElements{DataType::kFloat64, bytes(mine)}, bytes(all))->Wait(),
+                absl::OkStatus());
+      for (size_t r = 0; r < ranks; ++r)
+        expected.insert(expected.end(), count, static_cast<double>(r) + 0.5);
+      ASSERT_TRUE(all == expected) << count;
+      ASSERT_EQ(group.Broadcast(Elements{DataType::kFloat64, bytes(mine)}, size() - 1)->Wait(),
+                absl::OkStatus());
+      ASSERT_EQ(mine, std::vector<double>(count, size() - 0.5)) << count;
+    });
+}
+
 TEST_P(GroupConformance, AnExchangeGivesEachRankWhatIsForIt) {
   Groups groups = Open();
   for (int round = 0; round < 3; ++round)

@@ -95,6 +95,23 @@ std::vector<Difference> DifferencesOfMoves() {
        [](Group& group, RankMemory& memory, bool differs) {
          return group.Broadcast(memory.bytes(160), differs ? 1 : 0);
        }},
+      {"broadcast of 40 float32 from rank 0", "broadcast of 40 int32 from rank 0",
+       [](Group& group, RankMemory& memory, bool differs) {
+         const auto type = differs ? DataType::kInt32 : DataType::kFloat32;
+         return group.Broadcast(Elements{type, memory.bytes(160)}, 0);
+       }},
+      {"all_gather of 20 float64", "all_gather of 40 float32",
+       [](Group& group, RankMemory& memory, bool differs) {
+         const auto type = differs ? DataType::kFloat32 : DataType::kFloat64;
+         return group.AllGather(ConstElements{type, memory.bytes(160)}, memory.gathered());
+       }},
+      {"gather of float32", "gather of int32",
+       [](Group& group, RankMemory& memory, bool differs) {
+         const std::vector<absl::Span<const uint8_t>> sent(group.size(), memory.bytes(8));
+         const std::vector<absl::Span<uint8_t>> received(group.size(), memory.bytes(8));
+         return group.Exchange(sent, received, CallShape::Verb::kGather,
+                               differs ? DataType::kInt32 : DataType::kFloat32);
+       }},
       {"all_gather of 160 uint8", "broadcast of 160 uint8 from rank 0",
        [](Group& group, RankMemory& memory, bool differs) {
          if (differs) return group.Broadcast(memory.bytes(160), 0);

@@ -88,7 +88,8 @@ TEST_P(GroupConformance, AllGatherPutsEachRanksBytesAtItsPlace) {
     OnEveryRank(groups, [&](Group& group) {
       const std::vector<uint8_t> data(bytes, static_cast<uint8_t>(group.rank() + 1));
       std::vector<uint8_t> gathered(bytes * size()), expected;
-      ASSERT_TRUE(group.AllGather(data, absl::MakeSpan(gathered))->Wait().ok());
+      ASSERT_TRUE(
+          group.AllGather(absl::MakeConstSpan(data), absl::MakeSpan(gathered))->Wait().ok());
       for (int r = 0; r < size(); ++r)
         expected.insert(expected.end(), bytes, static_cast<uint8_t>(r + 1));
       ASSERT_EQ(gathered, expected);
@@ -117,7 +118,7 @@ TEST_P(GroupConformance, AnOperationSeesWhatTheOneBeforeItLeft) {
     std::vector<uint8_t> data(100, static_cast<uint8_t>(group.rank() + 1));
     std::vector<uint8_t> gathered(100 * size());
     auto broadcast = group.Broadcast(absl::MakeSpan(data), 0);
-    auto gather = group.AllGather(data, absl::MakeSpan(gathered));
+    auto gather = group.AllGather(absl::MakeConstSpan(data), absl::MakeSpan(gathered));
     ASSERT_TRUE(broadcast->Wait().ok());
     ASSERT_TRUE(gather->Wait().ok());
     EXPECT_EQ(gathered, std::vector<uint8_t>(100 * size(), 1));

@@ -45,7 +45,7 @@ void OperateUntilError(Group& group, const Process::Line& line, size_t floats, u
       case 1:
         return group.Broadcast(absl::MakeSpan(bytes), root);
       case 2:
-        return group.AllGather(bytes, absl::MakeSpan(of_all));
+        return group.AllGather(absl::MakeConstSpan(bytes), absl::MakeSpan(of_all));
       case 3:
         return group.Reduce(absl::MakeSpan(data), ReduceOp::kSum, root);
       case 4:
