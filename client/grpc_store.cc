@@ -1,6 +1,8 @@
 #include "client/grpc_store.h"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +31,17 @@ absl::Status Explain(const google::protobuf::Message& request, const absl::Statu
   return absl::ResourceExhaustedError(absl::StrCat("a batch of store operations takes ", bytes,
                                                    " bytes, and a message has ", kMessageBytesMax,
                                                    " at most; send it in several"));
+}
+
+// The coordinator knows how long a poll lasted, and not the wait of which it is the last.
+absl::Status WithWaited(const absl::Status& status, absl::Duration waited) {
+  constexpr std::string_view kMissing = "still missing: ";
+  std::string message(status.message());
+  const size_t found = message.find(kMissing);
+  if (found == message.npos) return status;
+  message.replace(found, kMissing.size(),
+                  absl::StrCat("still missing after ", absl::FormatDuration(waited), ": "));
+  return absl::Status(status.code(), message);
 }
 
 }  // namespace
@@ -79,8 +92,8 @@ absl::StatusOr<std::vector<StoreResult>> GrpcStore::Await(absl::Span<const Store
     *request.mutable_waited() = ToProto(clock_.Now() - began);
     absl::StatusOr<v1::AwaitResponse> response = Poll(request, until);
     if (response.ok()) return Checked(std::move(*response->mutable_results()), reads.size());
-    const bool poll_ended = absl::IsDeadlineExceeded(response.status());
-    if (!poll_ended || clock_.Now() >= until) return Explain(request, response.status());
+    if (!absl::IsDeadlineExceeded(response.status())) return Explain(request, response.status());
+    if (clock_.Now() >= until) return WithWaited(response.status(), timeout);
   }
 }
 
