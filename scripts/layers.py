@@ -62,6 +62,8 @@ MAY_INCLUDE = {
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
     # libdp_distributed links no more of data than the sampler.
     "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo mpi shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
+    # A module of libdp_distributed, which alone links gRPC.
+    "worker/library/grpc": ["worker/library", *CALLER],
     # libdp_engine is a library of its own.
     "worker/library/engine": ["worker/library", *rooms("worker/engine", "device nn"), "base"],
     "worker/engine/nn": ["base"],

@@ -14,6 +14,8 @@ ErrorKind KindOf(absl::StatusCode code, ErrorSource source) {
     case absl::StatusCode::kInvalidArgument:
       return operation ? ErrorKind::kMismatch : ErrorKind::kInvalidArgument;
     case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
       return ErrorKind::kInvalidArgument;
     case absl::StatusCode::kUnimplemented:
       return ErrorKind::kUnsupported;

@@ -20,6 +20,8 @@ ErrorKind KindOf(const absl::Status& status, ErrorSource source = ErrorSource::k
 TEST(DistErrorTest, EveryCodeHasAKind) {
   EXPECT_EQ(KindOf(absl::InvalidArgumentError("")), ErrorKind::kInvalidArgument);
   EXPECT_EQ(KindOf(absl::NotFoundError("")), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(KindOf(absl::PermissionDeniedError("")), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(KindOf(absl::UnauthenticatedError("")), ErrorKind::kInvalidArgument);
   EXPECT_EQ(KindOf(absl::UnimplementedError("")), ErrorKind::kUnsupported);
   EXPECT_EQ(KindOf(absl::FailedPreconditionError("")), ErrorKind::kWrongState);
   EXPECT_EQ(KindOf(absl::AlreadyExistsError("")), ErrorKind::kWrongState);

@@ -5,6 +5,8 @@
 
 #include "absl/time/time.h"
 #include "worker/library/dist_error.h"
+#include "worker/library/grpc_place.h"
+#include "worker/library/init_method.h"
 #include "worker/library/open_store.h"
 
 namespace dp::distributed {
@@ -98,6 +100,11 @@ TcpStore::TcpStore(const TcpStoreOptions& options) : Store(nullptr) {
   static_cast<Store&>(*this) = Store(std::move(tcp.store));
   set_timeout(options.timeout);
   port_ = tcp.port;
+}
+
+GrpcStore::GrpcStore(const GrpcStoreOptions& options)
+    : Store(StoreOrThrow(library::OpenGrpcStore(options, library::VariablesOfProcess()))) {
+  set_timeout(options.timeout);
 }
 
 PrefixStore::PrefixStore(std::string_view prefix, const Store& store)

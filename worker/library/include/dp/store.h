@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,9 +18,9 @@ namespace dp::distributed {
 
 // Keys, values and queues that ranks share, with the meaning of PyTorch's stores (docs/store.md).
 // A Store is a handle: its copies name the same keys, and the store lives as long as one of them.
-// Made as a HashStore, FileStore, TcpStore or PrefixStore. Thread-safe, but for set_timeout.
-// Errors of every verb: kUnreachable the store's server or its file. kLimit a key, a value or the
-// store is too large. kUnsupported the server's protocol has no such verb.
+// Made as a HashStore, FileStore, TcpStore, GrpcStore or PrefixStore. Thread-safe, but for
+// set_timeout. Errors of every verb: kUnreachable the store's server or its file. kLimit a key, a
+// value or the store is too large. kUnsupported the server's protocol has no such verb.
 class Store {
  public:
   // How long get, wait, multi_get and queue_pop wait unless set_timeout has changed it.
@@ -100,6 +101,30 @@ class TcpStore : public Store {
 
  private:
   uint16_t port_;
+};
+
+struct GrpcStoreOptions {
+  // HOST:PORT; empty: DP_COORDINATOR.
+  std::string coordinator = {};
+  // Without them DP_JOB and DP_GENERATION. Both belong together.
+  std::optional<uint64_t> job = {}, generation = {};
+  // The directory with a rank's token, or with a login; empty: DP_CREDENTIALS.
+  std::string credentials = {};
+  // To reach the coordinator, 30 s at most; afterwards the handle's timeout.
+  std::chrono::milliseconds timeout = Store::kTimeout;
+};
+
+// The coordinator's store for one generation of a job, over gRPC with TLS. A rank needs no options:
+// its daemon has set the variables. While the coordinator restarts, for up to 30 s, waits go on and
+// changes are repeated, and applied once. Not for use across a fork: open it in each process.
+// Errors of every verb beyond Store's: kWrongState the generation is over; kAborted it ended during
+// a wait; kInvalidArgument the credential counts no more.
+class GrpcStore : public Store {
+ public:
+  // Errors: kInvalidArgument a variable is missing, or the coordinator refuses the job or the
+  // credential. kWrongState the generation is over. kUnreachable no coordinator. kUnsupported this
+  // build or this host has no gRPC.
+  explicit GrpcStore(const GrpcStoreOptions& options = {});
 };
 
 // A namespace within another store: puts `prefix` and a slash before every key.
