@@ -30,7 +30,7 @@ class ExchangeGroup : public Group {
       : exchanger_(std::move(exchanger)),
         rank_(rank),
         size_(size),
-        watch_(rank, size, links_, [this] { exchanger_->Interrupt(); }),
+        watch_(rank, size, links_, [this] { exchanger_->InterruptDifferingCalls(); }),
         queue_(
             options, [this] { Stopped() ? exchanger_->Interrupt() : watch_.Look(); },
             Clock::Steady(), CallWatch::kLookInterval),

@@ -39,6 +39,8 @@ class Exchanger {
   }
   // Makes the exchange in progress, and every later one, end with an error soon.
   virtual void Interrupt() = 0;
+  // The same because the ranks' calls differ. The peers learn that by other means.
+  virtual void InterruptDifferingCalls() { Interrupt(); }
 };
 
 // A group whose ranks exchange their data by `exchanger`, which is connected. It passes messages if

@@ -80,14 +80,18 @@ absl::Status MpiExchanger::Advance() {
   DP_RETURN_IF_ERROR(mpi_.Call([this] { return LookForFarewells(); }));
   DP_RETURN_IF_ERROR(mpi_.Call([this] { return Look(); }));
   for (const int rank : Awaited())
-    if (HasSaidFarewell(rank))
-      return absl::UnavailableError(absl::StrCat(RankNames(Gone()), " went away"));
+    if (IsGone(rank)) return absl::UnavailableError(absl::StrCat(RankNames(Gone()), " went away"));
   return absl::OkStatus();
 }
 
 void MpiExchanger::Interrupt() {
   interrupted_ = true;
   pace_.Ring();
+}
+
+void MpiExchanger::InterruptDifferingCalls() {
+  calls_differ_ = true;
+  Interrupt();
 }
 
 int MpiExchanger::BeginAll(const Sent& sent, const Received& received) {
@@ -234,10 +238,14 @@ bool MpiExchanger::HasSaidFarewell(int rank) const {
   return rank != rank_ && farewells_[rank] == MPI_REQUEST_NULL;
 }
 
+bool MpiExchanger::IsGone(int rank) const {
+  return HasSaidFarewell(rank) && causes_[rank] != kCallsDiffer;
+}
+
 std::vector<int> MpiExchanger::Gone() const {
   std::vector<int> gone;
   for (int r = 0; r < size(); ++r)
-    if (HasSaidFarewell(r)) gone.push_back(causes_[r]);
+    if (IsGone(r)) gone.push_back(causes_[r]);
   std::sort(gone.begin(), gone.end());
   gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
   return gone;
@@ -256,8 +264,9 @@ int MpiExchanger::CancelWaits(bool all) {
 
 void MpiExchanger::EndTransfers(const absl::Status& why) {
   const std::vector<int> gone = Gone();
+  const int cause = calls_differ_ ? kCallsDiffer : gone.empty() ? rank_ : gone[0];
   mpi_.NoteFailure();
-  (void)mpi_.Call([&] { return SayFarewell(gone.empty() ? rank_ : gone[0]); });
+  (void)mpi_.Call([&] { return SayFarewell(cause); });
   EndWithin(kPeersEndWithin, false);
   EndWithin(kMpiEndsWithin, true);
   if (!done()) mpi_.GiveUp(why);

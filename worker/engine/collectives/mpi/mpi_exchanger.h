@@ -35,6 +35,7 @@ class MpiExchanger : public Exchanger, private MpiUser {
   // Pieces of another call or size have not come.
   absl::Status Exchange(const Sent& sent, const Received& received) override;
   void Interrupt() override;
+  void InterruptDifferingCalls() override;
 
  private:
   // Tags of messages to a rank, by their sender: at these times the number of ranks.
@@ -101,6 +102,8 @@ class MpiExchanger : public Exchanger, private MpiUser {
   // The ranks whose pieces, or readiness, have not come.
   std::vector<int> Awaited() const;
   bool HasSaidFarewell(int rank) const;
+  // Whether it has left or failed, and no peer will tell this rank more.
+  bool IsGone(int rank) const;
   // The ranks that farewells name as their cause.
   std::vector<int> Gone() const;
   bool done() const { return transfers_.empty(); }
@@ -115,11 +118,14 @@ class MpiExchanger : public Exchanger, private MpiUser {
   std::vector<Head> taken_, given_;
   std::vector<About> awaited_, told_;
   std::vector<int> strange_;  // the ranks whose piece is of another call or size
+  // The cause of a farewell where no rank is one: the peers wait until they know how calls differ.
+  static constexpr int kCallsDiffer = -2;
+
   // By rank: the cause that its farewell names, and the wait for it, null once it has come.
   std::vector<int> causes_;
   std::vector<MPI_Request> farewells_;
   int own_cause_ = -1;  // of this rank's farewell; none yet
-  std::atomic<bool> interrupted_ = false;
+  std::atomic<bool> interrupted_ = false, calls_differ_ = false;
   PollPace pace_;
 };
 
