@@ -21,6 +21,7 @@
 #include "base/security/local_credential.h"
 #include "base/status.h"
 #include "client/absence.h"
+#include "client/certificate_copies.h"
 #include "client/tls_handshake.h"
 
 namespace dp::client {
@@ -52,14 +53,14 @@ class CoordinatorVerifier final : public tls::ExternalCertificateVerifier {
   tls::HostNameCertificateVerifier by_host_;
 };
 
+// `copies`: of the certificate; null if there is none.
 std::shared_ptr<tls::CertificateProviderInterface> WatchDir(const std::string& dir,
-                                                            bool with_certificate) {
+                                                            const CertificateCopies* copies) {
   using Watcher = tls::FileWatcherCertificateProvider;
-  const std::string folder = dir + "/";
-  const std::string authorities = folder + security::kAuthoritiesFile;
-  if (!with_certificate) return std::make_shared<Watcher>(authorities, kReadAgainSeconds);
-  return std::make_shared<Watcher>(folder + security::kKeyFile, folder + security::kChainFile,
-                                   authorities, kReadAgainSeconds);
+  const std::string authorities = absl::StrCat(dir, "/", security::kAuthoritiesFile);
+  if (copies == nullptr) return std::make_shared<Watcher>(authorities, kReadAgainSeconds);
+  return std::make_shared<Watcher>(copies->key_file(), copies->chain_file(), authorities,
+                                   kReadAgainSeconds);
 }
 
 std::shared_ptr<tls::CertificateProviderInterface> Fixed(const security::Credential& credential) {
@@ -132,9 +133,14 @@ Credentials Credentials::Insecure() { return {grpc::InsecureChannelCredentials()
 absl::StatusOr<Credentials> Credentials::FromDir(const std::string& dir) {
   DP_ASSIGN_OR_RETURN(security::Credential credential, security::ReadCredential(dir));
   DP_RETURN_IF_ERROR(security::CheckCredential(credential, dir));
-  const bool with_certificate = !credential.chain.empty();
-  return Credentials(TlsFrom(WatchDir(dir, with_certificate), with_certificate),
-                     std::move(credential.token));
+  std::shared_ptr<CertificateCopies> copies;
+  if (!credential.chain.empty()) {
+    DP_ASSIGN_OR_RETURN(copies, CertificateCopies::Make(dir, credential));
+  }
+  Credentials credentials(TlsFrom(WatchDir(dir, copies.get()), copies != nullptr),
+                          std::move(credential.token));
+  credentials.copies_ = std::move(copies);
+  return credentials;
 }
 
 Credentials Credentials::Of(const security::Credential& credential) {

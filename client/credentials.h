@@ -13,6 +13,8 @@ class ChannelCredentials;
 
 namespace dp::client {
 
+class CertificateCopies;
+
 // How a program proves itself to a coordinator, and how it knows that it talks to the right one. A
 // value.
 class Credentials {
@@ -20,9 +22,9 @@ class Credentials {
   // Calls in plain text that prove nothing, for coordinators that run with --insecure.
   static Credentials Insecure();
   // TLS, by the files of a directory (base/security/credential.h), whose certificates are read
-  // again as they change. The coordinator must have a certificate of an authority in that
-  // directory, which must hold a coordinator's identity or the host of the address.
-  // Errors: those of ReadCredential and CheckCredential.
+  // again as they change, unless they cannot be used. The coordinator must have a certificate of an
+  // authority in that directory, which must hold a coordinator's identity or the host of the
+  // address. Errors: those of ReadCredential and CheckCredential.
   static absl::StatusOr<Credentials> FromDir(const std::string& dir);
 
   // The same, by contents that do not change.
@@ -38,6 +40,7 @@ class Credentials {
  private:
   Credentials(std::shared_ptr<grpc::ChannelCredentials> channel, std::string token);
 
+  std::shared_ptr<CertificateCopies> copies_;          // outlive the channels that read them
   std::shared_ptr<grpc::ChannelCredentials> channel_;  // null: missing
   std::string token_;
   absl::Status status_;

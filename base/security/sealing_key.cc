@@ -55,6 +55,10 @@ absl::StatusOr<SealingKey> SealingKey::From(absl::string_view bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a key of secrets has ", kBytes, " bytes, not ", bytes.size()));
   }
+  if (bytes == std::string(kBytes, '\0')) {
+    return absl::InvalidArgumentError(
+        "a key of secrets cannot be all zeros; the file may have been restored with holes");
+  }
   SealingKey key;
   std::copy(bytes.begin(), bytes.end(), key.bytes_.begin());
   return key;

@@ -74,6 +74,7 @@ TEST(SealingKeyTest, AKeyIsReadBack) {
   EXPECT_EQ(read->Open(key.Seal("hf_abcdef", kPlace), kPlace).value_or(""), "hf_abcdef");
   EXPECT_NE(SealingKey::Make().bytes(), key.bytes());
   EXPECT_THAT(SealingKey::From("short").status().message(), HasSubstr("32 bytes, not 5"));
+  EXPECT_THAT(SealingKey::From(std::string(32, '\0')).status().message(), HasSubstr("all zeros"));
 }
 
 }  // namespace

@@ -121,6 +121,10 @@ absl::StatusOr<TokenKey> TokenKey::From(absl::string_view bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a key of tokens has ", kBytes, " bytes, not ", bytes.size()));
   }
+  if (bytes == std::string(kBytes, '\0')) {
+    return absl::InvalidArgumentError(
+        "a key of tokens cannot be all zeros; the file may have been restored with holes");
+  }
   TokenKey key;
   std::copy(bytes.begin(), bytes.end(), key.bytes_.begin());
   return key;

@@ -40,6 +40,7 @@ TEST_F(TokenTest, AnotherKeyKnowsNoneOfThem) {
   const TokenKey same = *TokenKey::From(key_.bytes());
   EXPECT_TRUE(same.CheckRank(key_.Token(rank_)).ok());
   EXPECT_FALSE(TokenKey::From("short").ok());
+  EXPECT_FALSE(TokenKey::From(std::string(32, '\0')).ok());  // anybody could forge tokens
 }
 
 TEST_F(TokenTest, NoByteOfATokenCanBeChanged) {

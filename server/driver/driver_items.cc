@@ -49,6 +49,10 @@ void Driver::Take(Item& item) {
         (void)Lose(std::move(lost));  // a second verdict on one incarnation is a no-op
       }
     }
+    if (const auto* joins = std::get_if<core::UseToken>(&command->action)) {
+      auto lost = core::PredecessorOf(*joins, coordinator_, liveness_, now_);
+      if (lost) (void)Lose(*std::move(lost));
+    }
     if (auto* accusation = std::get_if<core::AccusePeers>(&command->action)) {
       NoteSilent(*accusation);
     }

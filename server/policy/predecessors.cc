@@ -8,16 +8,17 @@ namespace dp::core {
 namespace {
 
 constexpr char kReplaced[] = "its daemon died and was started again";
-constexpr char kSilent[] = "its lease expired, and another daemon registered under its name";
+constexpr char kSilent[] = "its lease expired, and another daemon came under its name";
 
-// Null if no other incarnation holds the name.
-const Worker* HolderOf(const RegisterWorker& registered, const WorkerTable& workers) {
-  if (registered.name.empty()) return nullptr;  // it gets a free name
-  const auto id = workers.IdOf(registered.name);
+// The ready worker of the name, if silent beyond its lease; else null. Without a name, a daemon
+// gets a free one.
+const Worker* SilentHolderOf(const std::string& name, const WorkerTable& workers,
+                             const Liveness& liveness, absl::Time now) {
+  if (name.empty()) return nullptr;
+  const auto id = workers.IdOf(name);
   if (!id.ok()) return nullptr;
   const Worker* holder = workers.Find(*id);
-  const bool another = holder->ready() && holder->incarnation != registered.incarnation;
-  return another ? holder : nullptr;
+  return holder->ready() && liveness.lapsed(holder->id, now) ? holder : nullptr;
 }
 
 }  // namespace
@@ -32,11 +33,23 @@ std::vector<LoseWorker> PredecessorsOf(const RegisterWorker& registered,
     if (worker == nullptr || earlier == registered.incarnation) continue;
     lost.push_back({worker->id, earlier, kReplaced});
   }
-  const Worker* holder = HolderOf(registered, workers);
-  if (holder != nullptr && liveness.lapsed(holder->id, now)) {
+  const Worker* holder = SilentHolderOf(registered.name, workers, liveness, now);
+  if (holder != nullptr && holder->incarnation != registered.incarnation) {
     lost.push_back({holder->id, holder->incarnation, kSilent});
   }
   return lost;
+}
+
+std::optional<LoseWorker> PredecessorOf(const UseToken& joins, const Coordinator& coordinator,
+                                        const Liveness& liveness, absl::Time now) {
+  const State& state = coordinator.state();
+  if (joins.identity.role != security::Role::kWorker ||
+      !state.access.CheckToken(joins.identity, joins.made_at).ok()) {
+    return std::nullopt;
+  }
+  const Worker* holder = SilentHolderOf(joins.identity.name, state.workers, liveness, now);
+  if (holder == nullptr) return std::nullopt;
+  return LoseWorker{holder->id, holder->incarnation, kSilent};
 }
 
 }  // namespace dp::core

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -18,5 +19,10 @@ class Liveness;
 std::vector<LoseWorker> PredecessorsOf(const RegisterWorker& registered,
                                        const Coordinator& coordinator, const Liveness& liveness,
                                        absl::Time now);
+
+// The same of a daemon that joins with a new credential under a name: it registers only once it has
+// one. Its token is no proof that it is the only one of its host, so a live holder stays.
+std::optional<LoseWorker> PredecessorOf(const UseToken& joins, const Coordinator& coordinator,
+                                        const Liveness& liveness, absl::Time now);
 
 }  // namespace dp::core

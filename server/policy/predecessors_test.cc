@@ -54,6 +54,21 @@ TEST_F(PredecessorsTest, ALifeThatIsOverEndsNoSecondTime) {
   EXPECT_THAT(Come("a", {life(a_)}), IsEmpty());
 }
 
+TEST_F(PredecessorsTest, ADaemonThatJoinsUnderTheNameOfASilentOneEndsIt) {
+  UseToken joins{.identity = {security::Role::kWorker, "a"}};
+  EXPECT_EQ(PredecessorOf(joins, coordinator_, liveness_, now_), std::nullopt);  // it lives
+  now_ += absl::Seconds(6);
+  const auto lost = PredecessorOf(joins, coordinator_, liveness_, now_);
+  ASSERT_TRUE(lost.has_value());
+  EXPECT_EQ(lost->worker, a_);
+  EXPECT_EQ(lost->incarnation, life(a_));
+  EXPECT_THAT(lost->reason, HasSubstr("another daemon came under its name"));
+  joins.identity.role = security::Role::kUser;  // a person called a
+  EXPECT_EQ(PredecessorOf(joins, coordinator_, liveness_, now_), std::nullopt);
+  joins.identity = {security::Role::kWorker, ""};
+  EXPECT_EQ(PredecessorOf(joins, coordinator_, liveness_, now_), std::nullopt);
+}
+
 TEST_F(PredecessorsTest, NobodyReplacesItself) {
   RegisterWorker again{"a", "host", "address", life(a_), 1};
   again.replaces = {life(a_)};

@@ -210,7 +210,7 @@ std::variant<CoordinatorOptions, int> ReadCommandLine(int argc, char** argv) {
                  "Further authorities whose certificates callers may show, as PEM file")
       ->check(WhyNoPath);
   app.add_option("--crl-dir", flags.identity.crl_dir,
-                 "Directory of revocation lists of these authorities, in PEM")
+                 "Directory of revocation lists of these authorities, in PEM or DER")
       ->check(WhyNoPath);
   app.add_flag("--accept-data-loss", flags.accept_data_loss,
                "Start although the journal lacks acknowledged commands (docs/journal.md); only "

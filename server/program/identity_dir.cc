@@ -124,6 +124,10 @@ absl::Status KeepFromOthers(const std::filesystem::path& dir, bool accept_other_
   return absl::OkStatus();
 }
 
+// Copies of what --tls-cert and --tls-key name.
+constexpr char kGivenChain[] = "given.crt";
+constexpr char kGivenKey[] = "given.key";
+
 std::string HolderOf(const security::Certificate& certificate) {
   const auto identity = certificate.identity();
   return identity.ok() ? security::ToString(*identity)
@@ -150,9 +154,13 @@ absl::StatusOr<std::vector<security::Certificate>> AuthoritiesIn(const std::stri
   return authorities;
 }
 
-// With a certificate that cannot be used, gRPC would fail every handshake without a word.
+struct ChainAndKey {
+  std::string chain;
+  std::string key;
+};
+
 // Errors: FailedPrecondition, PermissionDenied.
-absl::Status CheckGiven(const IdentityOptions& options, absl::Time now) {
+absl::StatusOr<ChainAndKey> ReadGivenPair(const IdentityOptions& options, absl::Time now) {
   const auto wrong = [](const std::string& flag, absl::string_view why) {
     return absl::FailedPreconditionError(absl::StrCat(flag, ": ", why));
   };
@@ -167,7 +175,7 @@ absl::Status CheckGiven(const IdentityOptions& options, absl::Time now) {
     return wrong(key_flag, "the key is encrypted; give one that needs no password");
   if (!pair.ok()) return wrong(key_flag, pair.status().message());
   if (!certificate->Fits(*pair)) return wrong(key_flag, "it is not the key of the certificate");
-  if (now < certificate->not_after()) return absl::OkStatus();
+  if (now < certificate->not_after()) return ChainAndKey{chain, key};
   return wrong(chain_flag, absl::StrCat("the certificate expired at ",
                                         absl::FormatTime(certificate->not_after())));
 }
@@ -277,16 +285,25 @@ absl::Status IdentityDir::Refresh(absl::Time now) {
   return first;
 }
 
+// With a pair that does not fit, gRPC would fail every handshake without a word. An empty file, as
+// `cp` leaves for a moment, would end the process. gRPC therefore reads copies.
+absl::Status IdentityDir::CopyGiven(absl::Time now) {
+  DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--tls-cert ", options_.chain_file),
+                                     security::CheckSafePath(options_.chain_file)));
+  DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--tls-key ", options_.key_file),
+                                     security::CheckPrivateFile(options_.key_file)));
+  DP_ASSIGN_OR_RETURN(const ChainAndKey given, ReadGivenPair(options_, now));
+  for (const auto& [to, text] : {std::pair{path_ / "server" / kGivenKey, given.key},
+                                 {path_ / "server" / kGivenChain, given.chain}}) {
+    if (Read(to).value_or("") != text) DP_RETURN_IF_ERROR(Write(to, text));
+  }
+  return absl::OkStatus();
+}
+
 // The key stays: gRPC may read the two files at different times. A lost or damaged key is made
 // again, because no handshake would succeed with it.
 absl::Status IdentityDir::RefreshServer(absl::Time now) {
-  if (!options_.chain_file.empty()) {
-    DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--tls-cert ", options_.chain_file),
-                                       security::CheckSafePath(options_.chain_file)));
-    DP_RETURN_IF_ERROR(CheckOtherUsers(absl::StrCat("--tls-key ", options_.key_file),
-                                       security::CheckPrivateFile(options_.key_file)));
-    return CheckGiven(options_, now);
-  }
+  if (!options_.chain_file.empty()) return CopyGiven(now);
   const auto chain = path_ / "server" / security::kChainFile;
   const auto key = path_ / "server" / security::kKeyFile;
   const std::string hosts = absl::StrCat(absl::StrJoin(options_.hosts, "\n"), "\n");
@@ -402,8 +419,8 @@ bool IdentityDir::ShowsAuthority() const {
 TlsOptions IdentityDir::tls() const {
   const auto server = path_ / "server";
   const bool own = options_.chain_file.empty();
-  return {.chain_file = own ? (server / security::kChainFile).string() : options_.chain_file,
-          .key_file = own ? (server / security::kKeyFile).string() : options_.key_file,
+  return {.chain_file = server / (own ? security::kChainFile : kGivenChain),
+          .key_file = server / (own ? security::kKeyFile : kGivenKey),
           .clients_file = server / security::kAuthoritiesFile,
           .crl_dir = lists_ ? lists_->copies().string() : "",
           .revocations = lists_ ? lists_->revocations() : nullptr,

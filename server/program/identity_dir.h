@@ -37,8 +37,8 @@ struct IdentityOptions {
 // - ca.crt, ca.key: the authority of the cluster, made at the first start;
 // - token.key: the key with which tokens are made and checked;
 // - secret.key: the key that seals the secrets of jobs, which the journal holds;
-// - server/: the coordinator's certificate and key, the authorities of its callers, and copies of
-//   their revocation lists;
+// - server/: the coordinator's certificate and key or copies of those from elsewhere, the
+//   authorities of its callers, and copies of their revocation lists;
 // - admin/: the credential of an administrator (base/security/credential.h).
 //
 // Not thread-safe; owned by main.
@@ -70,6 +70,7 @@ class IdentityDir {
   absl::Status OpenAuthority(absl::Time now);
   absl::StatusOr<security::SealingKey> OpenSealingKey() const;
   absl::Status RefreshServer(absl::Time now);
+  absl::Status CopyGiven(absl::Time now);
   absl::Status RefreshAdmin(absl::Time now);
   absl::Status RefreshClients(absl::Time now);
   absl::Status RefreshOtherAuthorities();

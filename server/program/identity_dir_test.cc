@@ -453,11 +453,38 @@ class GivenCertificateTest : public IdentityDirTest {
   }
 };
 
-TEST_F(GivenCertificateTest, ItIsUsedAsItIs) {
+TEST_F(GivenCertificateTest, ACopyOfItIsUsed) {
   const IdentityDir dir = Open();
-  EXPECT_EQ(dir.tls().chain_file, options_.chain_file);
-  EXPECT_EQ(dir.tls().key_file, options_.key_file);
+  EXPECT_EQ(Read(dir.tls().chain_file), Read(options_.chain_file));
+  EXPECT_EQ(Read(dir.tls().key_file), Read(options_.key_file));
   EXPECT_FALSE(std::filesystem::exists(path_ / "server/tls.crt"));
+}
+
+// gRPC ends the process at an empty file, and fails all handshakes by a pair that does not fit.
+TEST_F(GivenCertificateTest, OnlyAWholePairReplacesTheCopy) {
+  IdentityDir dir = Open();
+  const std::string chain = Read(options_.chain_file), key = Read(options_.key_file);
+  for (const std::string& text : {std::string(), std::string("damaged"), chain.substr(0, 100)}) {
+    Write(options_.chain_file, text);
+    EXPECT_FALSE(dir.Refresh(kNow).ok()) << text;
+    Write(options_.chain_file, chain);
+    Write(options_.key_file, text);
+    EXPECT_FALSE(dir.Refresh(kNow).ok()) << text;
+    Write(options_.key_file, key);
+    EXPECT_EQ(Read(dir.tls().chain_file), chain) << text;
+    EXPECT_EQ(Read(dir.tls().key_file), key) << text;
+  }
+  const security::KeyPair renewed_key = security::KeyPair::Make();
+  const auto renewed = security::CertificateAuthority::Make(kNow).Issue(
+      renewed_key.SigningRequest(),
+      {.identity = {security::Role::kCoordinator, "c"}, .lifetime = kDay}, kNow);
+  Write(options_.chain_file, renewed->ToPem());
+  EXPECT_FALSE(dir.Refresh(kNow).ok());  // its key is yet to come
+  EXPECT_EQ(Read(dir.tls().chain_file), chain);
+  Write(options_.key_file, renewed_key.ToPem());
+  EXPECT_EQ(dir.Refresh(kNow), absl::OkStatus());
+  EXPECT_EQ(Read(dir.tls().chain_file), renewed->ToPem());
+  EXPECT_EQ(Read(dir.tls().key_file), renewed_key.ToPem());
 }
 
 TEST_F(GivenCertificateTest, OneThatOthersCanWriteOrWhoseKeyTheyCanReadIsRefused) {

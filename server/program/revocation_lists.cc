@@ -16,6 +16,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/program/log.h"
 #include "base/replace_file.h"
 #include "base/security/openssl.h"
@@ -46,6 +48,14 @@ bool IsHashName(const std::string& name, const std::string& kind) {
 bool IsListName(const std::string& name) {
   return IsHashName(name, ".r") || absl::EndsWith(name, ".crl");
 }
+
+// Whether it may be what is left of a list: nothing, or something in DER.
+bool MayBeDamaged(const std::string& text) {
+  constexpr char kSequence = 0x30;
+  return text.empty() || text[0] == kSequence;
+}
+
+constexpr char kBetweenNames = '\0';
 
 // Errors: FailedPrecondition the file cannot be read, or is too large.
 absl::StatusOr<std::string> TextIn(const fs::path& path) {
@@ -143,7 +153,12 @@ RevocationLists::RevocationLists(std::string from, fs::path to, bool accept_othe
     : from_(std::move(from)),
       to_(std::move(to)),
       accept_other_users_(accept_other_users),
-      revocations_(std::make_shared<security::Revocations>()) {}
+      revocations_(std::make_shared<security::Revocations>()) {
+  const std::string noted = TextIn(HoldersFile()).value_or("");
+  holders_ = absl::StrSplit(noted, kBetweenNames, absl::SkipEmpty());
+}
+
+fs::path RevocationLists::HoldersFile() const { return to_.string() + ".names"; }
 
 absl::Status RevocationLists::Refresh(const std::vector<security::Certificate>& authorities,
                                       absl::Time now) {
@@ -166,6 +181,7 @@ absl::Status RevocationLists::Refresh(const std::vector<security::Certificate>& 
   }
   const auto is_gone = [&](const auto& each) { return !names.contains(each.first); };
   std::erase_if(seen_, is_gone);
+  first.Update(NoteHolders(names));
   if (std::erase_if(files_, is_gone) > 0) changed_ = true;
   if (!changed_) return first;
   const absl::Status written = WriteCopies();
@@ -183,9 +199,24 @@ std::string RevocationLists::TextOfFiles() const {
   return text;
 }
 
-bool RevocationLists::HasLists(const std::string& name) const {
-  const auto file = files_.find(name);
-  return file != files_.end() && !file->second.lists.empty();
+bool RevocationLists::MustBeList(const std::string& name, const std::string& text) const {
+  return IsListName(name) || holders_.contains(name) || MayBeDamaged(text);
+}
+
+absl::Status RevocationLists::NoteHolders(const std::set<std::string>& names) {
+  std::set<std::string> holders;
+  for (const std::string& name : names) {
+    const auto file = files_.find(name);
+    const bool holds = file != files_.end() && !file->second.lists.empty();
+    if (holds || holders_.contains(name)) holders.insert(name);
+  }
+  if (holders == holders_) return absl::OkStatus();
+  holders_ = std::move(holders);
+  const fs::path path = HoldersFile();
+  if (ReplaceFile(path, absl::StrJoin(holders_, std::string(1, kBetweenNames)))) {
+    return absl::OkStatus();
+  }
+  return absl::ErrnoToStatus(errno, absl::StrCat(path.string(), " cannot be written"));
 }
 
 std::vector<RevocationList> RevocationLists::in_force() const {
@@ -202,7 +233,9 @@ absl::StatusOr<std::set<std::string>> RevocationLists::NamesIn() const {
   std::error_code error, gone;
   for (fs::directory_iterator at(from_, error), last; !error && at != last; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (IsListName(name) || HasLists(name) || fs::is_regular_file(*at, gone)) names.insert(name);
+    if (IsListName(name) || holders_.contains(name) || fs::is_regular_file(*at, gone)) {
+      names.insert(name);
+    }
   }
   if (error) {
     return absl::FailedPreconditionError(
@@ -223,7 +256,7 @@ absl::StatusOr<std::vector<RevocationLists::OneList>> RevocationLists::Read(
   const auto text = TextIn(path);
   const auto crls = text.ok() ? ListsIn(*text) : text.status();
   if (!crls.ok()) return unusable(crls.status());
-  if (crls->empty() && (IsListName(name) || HasLists(name)))
+  if (crls->empty() && MustBeList(name, *text))
     return unusable(absl::InvalidArgumentError("it holds no revocation list"));
   if (!crls->empty() && !accept_other_users_) {
     const absl::Status safe = security::CheckSafePath(path);
@@ -254,7 +287,7 @@ void RevocationLists::LogIfIgnored(const std::string& name) const {
                 {"remedy", "remove the file; --client-ca names authorities"}});
   }
   const auto lists = ListsIn(text);
-  if (!lists.ok() || !lists->empty() || IsListName(name) || HasLists(name)) return;
+  if (!lists.ok() || !lists->empty() || MustBeList(name, text)) return;
   Log(Severity::kWarning, "crl_dir_file_ignored",
       {{"file", path.string()},
        {"reason", "it holds no revocation list"},

@@ -28,7 +28,8 @@ class RevocationLists {
   RevocationLists(std::string from, std::filesystem::path to, bool accept_other_users);
 
   // Makes the copies those of the lists that are there now. A file that cannot be read or used
-  // keeps its former lists. Logs each file that holds a certificate, or no list, once.
+  // keeps its former lists. Which files have held a list is kept beside the copies, for the next
+  // start. Logs each file that holds a certificate, or no list, once.
   // Errors: FailedPrecondition the directory or a list cannot be read, or a list is damaged or not
   // valid yet. Also that the one of `authorities` with its issuer's name has not signed it.
   // PermissionDenied others can write a list. Those of the system if a copy cannot be written.
@@ -54,9 +55,12 @@ class RevocationLists {
     std::vector<OneList> lists;
   };
 
+  std::filesystem::path HoldersFile() const;
   std::string TextOfFiles() const;
-  // Whether the file of this name has lists that count.
-  bool HasLists(const std::string& name) const;
+  // Whether a file that holds no list is an error.
+  bool MustBeList(const std::string& name, const std::string& text) const;
+  // Notes which files hold lists. Errors: those of the system.
+  absl::Status NoteHolders(const std::set<std::string>& names);
   absl::StatusOr<std::set<std::string>> NamesIn() const;
   absl::StatusOr<std::vector<OneList>> Read(const std::string& name,
                                             const std::vector<security::Certificate>& authorities,
@@ -70,6 +74,7 @@ class RevocationLists {
   bool accept_other_users_;
   std::map<std::string, std::string> seen_;    // by name, what changes with the file
   std::map<std::string, File> files_;          // by name, of those with lists
+  std::set<std::string> holders_;              // names of files that have held a list
   bool changed_ = true;                        // since the copies were written
   std::string text_;                           // of the copies
   std::string authorities_;                    // against which they were checked

@@ -279,6 +279,34 @@ TEST_F(RevocationListsTest, WhateverAFileIsCalledAndBecomesItKeepsItsListUntilIt
       }
 }
 
+TEST_F(RevocationListsTest, AfterARestartAFileThatHasHeldAListMustStillHoldOne) {
+  Put("company.der", InDer(ListOf({1})));
+  Put("gone.pem", ListOf({2}));
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  fs::remove(from_ / "gone.pem");
+  ASSERT_EQ(Refresh(), absl::OkStatus());
+  for (const std::string& text : {std::string("no list"), CompanyCertificate()}) {
+    Put("company.der", text);
+    Put("gone.pem", text);
+    RevocationLists later{from_, to_, /*accept_other_users=*/false};
+    EXPECT_THAT(std::string(later.Refresh({Company().certificate()}, kListTime).message()),
+                HasSubstr("/company.der cannot be used: it holds no revocation list"));
+    fs::remove(from_ / "company.der");
+    EXPECT_EQ(later.Refresh({Company().certificate()}, kListTime), absl::OkStatus());
+    Put("company.der", InDer(ListOf({1})));
+    ASSERT_EQ(later.Refresh({Company().certificate()}, kListTime), absl::OkStatus());
+  }
+}
+
+TEST_F(RevocationListsTest, WhatMayBeLeftOfAListIsAnErrorUnderAnyName) {
+  const std::string der = InDer(ListOf({1}));
+  for (const std::string& text : {std::string(), der.substr(0, 100), der + "x", der + der}) {
+    Put("company.der", text);
+    EXPECT_THAT(std::string(Refresh().message()),
+                HasSubstr("/company.der cannot be used: it holds no revocation list"));
+  }
+}
+
 TEST_F(RevocationListsTest, AFileWithoutAListIsLoggedOnceAndHasNoPartInTheRest) {
   Put("readme.txt", "lists of the company");
   Put("company.pem", ListOf({1}));

@@ -97,6 +97,11 @@ TEST_F(AccessNamesTest, NamesThatPeopleCannotTellFromOthersAreRejected) {
     EXPECT_EQ(
         admin_->Call(admin_->access(), &v1::Access::Stub::Grant, grant).status.error_message(),
         shown + rule);
+    v1::RevokeRequest revoke;
+    revoke.set_name(name);
+    EXPECT_EQ(
+        admin_->Call(admin_->access(), &v1::Access::Stub::Revoke, revoke).status.error_message(),
+        shown + rule);
     const auto holder = As({Role::kUser, name});
     EXPECT_THAT(holder->Call(holder->jobs(), &v1::Jobs::Stub::List, {}).status.error_message(),
                 HasSubstr("the name in it is not UTF-8"))

@@ -200,7 +200,8 @@ class AccessService final : public v1::Access::CallbackService {
                     absl::InvalidArgumentError("name is empty; say whose access ends"));
     }
     if (!request->worker()) {
-      const absl::Status checked = CheckKind(request->name());
+      // Nobody's certificate counts under another name, so it would end nobody's access.
+      const absl::Status checked = CheckName({Role::kUser, request->name()});
       if (!checked.ok()) return Refuse(admission, context, checked);
     }
     // The administrator of the coordinator's own credential has joined by no token.

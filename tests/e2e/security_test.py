@@ -139,6 +139,17 @@ class StolenJoinTokenTest(Drill):
         self.assertNotEqual(code, 0)
         self.assertRegex(log, "was used")
 
+    def test_daemons_that_all_lost_their_state_are_back_under_their_names_once_their_leases_end(self):
+        names = ("node7", "node8")
+        lost = [self.cluster.worker(name=name) for name in names]
+        for name, daemon in zip(names, lost):
+            daemon.kill()
+            shutil.rmtree(self.cluster.dir / f"state-{name}")
+        token = token_in(self.cluster.dpctl("token", check=0).stdout)
+        for name in names:
+            self.cluster.worker(name=name, options=("--join", token))
+        self.assertEqual(self.cluster.dpctl("workers", check=0).stdout.count("READY"), 2)
+
     def test_a_line_break_behind_a_token_does_no_harm(self):
         for name, how in (("node7", lambda token: {"options": ("--join", token)}),
                           ("node8", lambda token: {"env": {"DP_JOIN_TOKEN": token}})):
