@@ -10,6 +10,10 @@
 namespace dp::server {
 namespace {
 
+bool IsStranger(const Caller& caller) {
+  return caller.kind == Caller::Kind::kStranger || caller.kind == Caller::Kind::kInsecure;
+}
+
 std::string Shortened(absl::string_view text) {
   return std::string(Utf8Prefix({text.data(), text.size()}, Refusals::kTextBytesMax));
 }
@@ -19,7 +23,7 @@ std::string Shortened(absl::string_view text) {
 void Refusals::Add(const Caller& caller, Rpc rpc, const absl::Status& why, absl::Time at) {
   const RefusedCall refusal{at, Shortened(ToString(caller)), caller.peer, rpc,
                             Shortened(why.message())};
-  if (!Note(refusal)) return;
+  if (!Note(refusal, IsStranger(caller))) return;
   Log(Severity::kWarning, "call_refused",
       {{"rpc", std::string(NameOf(rpc))},
        {"caller", refusal.caller},
@@ -34,26 +38,28 @@ Refusals::Source Refusals::SourceOf(const RefusedCall& call) {
 void Refusals::AddConnection(const std::string& caller, const std::string& peer,
                              const absl::Status& why, absl::Time at) {
   const RefusedCall refusal{at, caller, peer, std::nullopt, Shortened(why.message())};
-  if (!Note(refusal)) return;
+  if (!Note(refusal, /*of_stranger=*/true)) return;
   Log(Severity::kWarning, "connection_shut_down", {{"peer", peer}, {"reason", refusal.reason}});
 }
 
-bool Refusals::Note(const RefusedCall& refusal) {
+bool Refusals::Note(const RefusedCall& refusal, bool of_stranger) {
   MutexLock lock(mu_);
-  Kept& kept = Keep(refusal);
-  if (refusal.at < kept.due_in_log || !MayLog(refusal.at)) return false;
+  Kept& kept = Keep(refusal, of_stranger);
+  LogBudget& budget = of_stranger ? strangers_budget_ : budget_;
+  if (refusal.at < kept.due_in_log || !MayLog(budget, refusal.at)) return false;
   kept.due_in_log = refusal.at + kLineAgainAfter;
   return true;
 }
 
-Refusals::Kept& Refusals::Keep(const RefusedCall& refusal) {
+Refusals::Kept& Refusals::Keep(const RefusedCall& refusal, bool of_stranger) {
   const Source source = SourceOf(refusal);
   const Key key{source, refusal.rpc, refusal.reason};
   const auto known = by_key_.find(key);
   if (known == by_key_.end()) {
-    MakeRoom(source);
+    MakeRoom(source, of_stranger);
     ++of_source_[source];
-    latest_.push_back({refusal});
+    of_strangers_ += of_stranger ? 1 : 0;
+    latest_.push_back({refusal, of_stranger});
     by_key_.emplace(key, std::prev(latest_.end()));
     return latest_.back();
   }
@@ -65,11 +71,14 @@ Refusals::Kept& Refusals::Keep(const RefusedCall& refusal) {
   return kept;
 }
 
-void Refusals::MakeRoom(const Source& source) {
+void Refusals::MakeRoom(const Source& source, bool for_stranger) {
   if (const auto kept = of_source_.find(source);
       kept != of_source_.end() && kept->second >= kKeptOfCaller) {
     Forget(std::find_if(latest_.begin(), latest_.end(),
                         [&](const Kept& each) { return SourceOf(each.call) == source; }));
+  } else if (for_stranger && of_strangers_ >= kKeptOfStrangers) {
+    Forget(std::find_if(latest_.begin(), latest_.end(),
+                        [](const Kept& each) { return each.of_stranger; }));
   } else if (latest_.size() >= kKept) {
     Forget(latest_.begin());
   }
@@ -78,6 +87,7 @@ void Refusals::MakeRoom(const Source& source) {
 void Refusals::Forget(List::iterator kept) {
   const auto of_source = of_source_.find(SourceOf(kept->call));
   if (--of_source->second == 0) of_source_.erase(of_source);
+  of_strangers_ -= kept->of_stranger ? 1 : 0;
   by_key_.erase({SourceOf(kept->call), kept->call.rpc, kept->call.reason});
   latest_.erase(kept);
 }
@@ -89,12 +99,12 @@ std::deque<RefusedCall> Refusals::Latest() const {
   return calls;
 }
 
-bool Refusals::MayLog(absl::Time at) {
-  const double earned = absl::FDivDuration(at - counted_at_, kLineEvery);
-  counted_at_ = at;
-  lines_left_ = std::min<double>(kLinesAtOnce, lines_left_ + std::max(earned, 0.0));
-  if (lines_left_ < 1) return false;
-  lines_left_ -= 1;
+bool Refusals::MayLog(LogBudget& budget, absl::Time at) {
+  const double earned = absl::FDivDuration(at - budget.counted_at, kLineEvery);
+  budget.counted_at = at;
+  budget.lines_left = std::min<double>(kLinesAtOnce, budget.lines_left + std::max(earned, 0.0));
+  if (budget.lines_left < 1) return false;
+  budget.lines_left -= 1;
   return true;
 }
 

@@ -92,6 +92,21 @@ TEST_F(RefusalsTest, ACallerWithManyReasonsLeavesTheRefusalsOfOthers) {
   EXPECT_EQ(latest.back().reason, absl::StrCat(2 * Refusals::kKept - 1));
 }
 
+TEST_F(RefusalsTest, StrangersAtManyAddressesTakeNeitherPlaceNorLinesFromOthers) {
+  refusals_.Add(User("bob"), Rpc::kJobsCancel, kWhy, kNow);
+  Caller stranger;
+  for (size_t i = 0; i < 2 * Refusals::kKept; ++i) {
+    stranger.peer = absl::StrCat("ipv4:127.0.", i / 250, ".", i % 250, ":5");
+    refusals_.Add(stranger, Rpc::kJobsGet, kWhy, kNow);
+  }
+  ASSERT_EQ(refusals_.Latest().size(), Refusals::kKeptOfStrangers + 1);
+  EXPECT_EQ(refusals_.Latest().front().caller, "user bob");
+  EXPECT_EQ(refusals_.Latest().back().peer, stranger.peer);
+  testing::internal::CaptureStderr();
+  refusals_.Add(User("bob"), Rpc::kJobsHold, kWhy, kNow);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("caller=\"user bob\""));
+}
+
 TEST_F(RefusalsTest, ARefusalThatRepeatsIsLoggedNowAndThen) {
   testing::internal::CaptureStderr();
   for (int minute = 0; minute <= 10; ++minute) {
