@@ -40,9 +40,9 @@ class GpuRanksTest(unittest.TestCase):
         # Two daemons, like two hosts with a GPU each.
         for name, card in (("gpu-a", CARD), ("gpu-b", "NVIDIA A100" if self.on_different_cards() else CARD)):
             self.cluster.worker(
-                name=name, options=("--trainer", programs / "dp-trainer", "--pass-env", "FAKE_CUDA_MODEL"),
+                name=name, options=("--trainer", programs / "dp-trainer", "--pass-env", "FAKE_CUDA_*"),
                 env={"LD_LIBRARY_PATH": str(NVML), "FAKE_NVML": str(self.cluster.dir / "memory"),
-                     "FAKE_CUDA_MODEL": card})
+                     "FAKE_CUDA_MODEL": card, "FAKE_CUDA_HOST": name})
 
     def on_different_cards(self):
         return "different_cards" in self.id()

@@ -1,11 +1,14 @@
 // A fake of libcudart.so, beside a device whose kernels run on the host (dp_trainer_on_host).
 // Implements what an NCCL group needs. Streams that this library has not made are the device's. The
-// device works synchronously, so a wait on its stream blocks the caller.
+// device works synchronously, so a wait on its stream blocks the caller. FAKE_CUDA_DEVICES is the
+// number of devices, else 1. Processes with the same FAKE_CUDA_HOST have the same devices.
 
 #include <cuda_runtime_api.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -54,13 +57,45 @@ class Streams {
 };
 Streams& streams = *new Streams;
 
+// The memory that cudaMalloc has given and cudaFree has not taken back.
+class DeviceMemory {
+ public:
+  void Add(void* memory, size_t bytes) DP_EXCLUDES(mu_) {
+    dp::MutexLock lock(mu_);
+    ends_[memory] = static_cast<char*>(memory) + bytes;
+  }
+  void Remove(void* memory) DP_EXCLUDES(mu_) {
+    dp::MutexLock lock(mu_);
+    ends_.erase(memory);
+  }
+  bool Has(const void* memory) DP_EXCLUDES(mu_) {
+    dp::MutexLock lock(mu_);
+    const auto behind = ends_.upper_bound(memory);
+    return behind != ends_.begin() && memory < std::prev(behind)->second;
+  }
+
+ private:
+  dp::Mutex mu_;
+  std::map<const void*, const void*> ends_ DP_GUARDED_BY(mu_);  // by begin
+};
+DeviceMemory& device_memory = *new DeviceMemory;
+
 Mark& MarkOf(cudaEvent_t event) { return *reinterpret_cast<Mark*>(event); }
 
 }  // namespace
 
 extern "C" {
 
-cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+cudaError_t cudaSetDevice(int device) {
+  const char* const devices = std::getenv("FAKE_CUDA_DEVICES");
+  const bool there = device >= 0 && device < (devices == nullptr ? 1 : std::atoi(devices));
+  return there ? cudaSuccess : cudaErrorInvalidDevice;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* place, int length, int device) {
+  const char* const host = std::getenv("FAKE_CUDA_HOST");
+  std::snprintf(place, static_cast<size_t>(length), "%s:%d", host == nullptr ? "" : host, device);
+  return cudaSuccess;
+}
 const char* cudaGetErrorString(cudaError_t) { return "an error"; }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -111,10 +146,18 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   *memory = std::malloc(bytes);
-  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  if (*memory == nullptr) return cudaErrorMemoryAllocation;
+  device_memory.Add(*memory, bytes);
+  return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
+  device_memory.Remove(memory);
   std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  *attributes = {};
+  if (device_memory.Has(memory)) attributes->type = cudaMemoryTypeDevice;
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,

@@ -1,7 +1,7 @@
 // A fake of libnccl.so.2 between processes of one host. Rank 0 is connected to every other rank
-// over loopback. It receives each rank's data in rank order, and sends the result to every rank. As
-// in the real library, no call blocks, the caller polls for errors, and an abort ends operations in
-// flight.
+// over loopback. It receives each rank's data in rank order, and sends all of them to every rank,
+// which computes its own result. As in the real library, no call blocks, the caller polls for
+// errors, and an abort ends operations in flight. Reductions are of floats only.
 
 #include <arpa/inet.h>
 #include <nccl.h>
@@ -58,6 +58,17 @@ bool ReceiveAll(int socket, void* bytes, size_t count) {
 
 using Bytes = std::vector<char>;
 
+bool SendBytes(int socket, const Bytes& bytes) {
+  const uint64_t size = bytes.size();
+  return SendAll(socket, &size, sizeof(size)) && SendAll(socket, bytes.data(), bytes.size());
+}
+bool ReceiveBytes(int socket, Bytes& bytes) {
+  uint64_t size = 0;
+  if (!ReceiveAll(socket, &size, sizeof(size))) return false;
+  bytes.resize(size);
+  return ReceiveAll(socket, bytes.data(), bytes.size());
+}
+
 }  // namespace
 
 // Made by Init, ended by Destroy or Abort. Operations in flight keep it alive.
@@ -106,21 +117,22 @@ struct ncclComm {
            SendAll(socket, &rank, sizeof(rank));
   }
 
-  // `combine` computes the common result from all ranks' data, in rank order.
-  using Combine = std::function<Bytes(const std::vector<Bytes>&)>;
-  bool Exchange(const Bytes& mine, Bytes& result, const Combine& combine) {
+  // Fills `all` with the data of all ranks, in rank order.
+  bool Exchange(const Bytes& mine, std::vector<Bytes>& all) {
+    all.resize(static_cast<size_t>(size));
     if (rank != 0) {
-      return SendAll(sockets[0], mine.data(), mine.size()) &&
-             ReceiveAll(sockets[0], result.data(), result.size());
+      return SendBytes(sockets[0], mine) &&
+             std::all_of(all.begin(), all.end(),
+                         [this](Bytes& each) { return ReceiveBytes(sockets[0], each); });
     }
-    std::vector<Bytes> all(static_cast<size_t>(size), Bytes(mine.size()));
     all[0] = mine;
     for (size_t peer = 1; peer < all.size(); ++peer) {
-      if (!ReceiveAll(sockets[peer], all[peer].data(), mine.size())) return false;
+      if (!ReceiveBytes(sockets[peer], all[peer])) return false;
     }
-    result = combine(all);
     for (size_t peer = 1; peer < all.size(); ++peer) {
-      if (!SendAll(sockets[peer], result.data(), result.size())) return false;
+      for (const Bytes& each : all) {
+        if (!SendBytes(sockets[peer], each)) return false;
+      }
     }
     return true;
   }
@@ -140,17 +152,76 @@ namespace {
 using Held = std::shared_ptr<ncclComm>;
 Held& HeldBy(ncclComm_t communicator) { return *reinterpret_cast<Held*>(communicator); }
 
+// Computes this rank's result from the data of all ranks.
+using Combine = std::function<Bytes(const std::vector<Bytes>&)>;
+
 ncclResult_t Give(ncclComm_t communicator, cudaStream_t stream, const void* from, size_t bytes,
-                  void* to, size_t result_bytes, ncclComm::Combine combine) {
+                  void* to, Combine combine) {
   reinterpret_cast<HostStream*>(stream)->Give(
-      [comm = HeldBy(communicator), from, bytes, to, result_bytes, combine = std::move(combine)] {
-        Bytes result(result_bytes);
+      [comm = HeldBy(communicator), from, bytes, to, combine = std::move(combine)] {
+        std::vector<Bytes> all;
         const char* const begin = static_cast<const char*>(from);
-        const bool well = comm->Exchange(Bytes(begin, begin + bytes), result, combine);
-        if (well) std::memcpy(to, result.data(), result_bytes);
+        const bool well = comm->Exchange(Bytes(begin, begin + bytes), all);
+        if (well) {
+          const Bytes result = combine(all);
+          if (!result.empty()) std::memcpy(to, result.data(), result.size());
+        }
         comm->Fail(well);
       });
   return ncclSuccess;
+}
+
+// The sends and receives between a start and an end of this thread's group.
+struct Piece {
+  void* memory;
+  size_t bytes;
+  int peer;
+};
+struct Group {
+  ncclComm_t communicator = nullptr;
+  cudaStream_t stream = nullptr;
+  std::vector<Piece> sent, received;
+};
+thread_local Group group;
+
+// The data of a rank is, for each of its sends, the peer, the size and the bytes.
+Bytes Packed(const std::vector<Piece>& sent) {
+  Bytes packed;
+  const auto append = [&packed](const void* bytes, size_t count) {
+    const char* const begin = static_cast<const char*>(bytes);
+    packed.insert(packed.end(), begin, begin + count);
+  };
+  for (const Piece& piece : sent) {
+    append(&piece.peer, sizeof(piece.peer));
+    append(&piece.bytes, sizeof(piece.bytes));
+    append(piece.memory, piece.bytes);
+  }
+  return packed;
+}
+
+// Copies what `packed` has for `rank`. False if it has not as many bytes.
+bool Unpack(const Bytes& packed, int rank, const Piece& to) {
+  for (size_t at = 0; at < packed.size();) {
+    int peer = 0;
+    size_t bytes = 0;
+    std::memcpy(&peer, &packed[at], sizeof(peer));
+    std::memcpy(&bytes, &packed[at + sizeof(peer)], sizeof(bytes));
+    at += sizeof(peer) + sizeof(bytes);
+    if (peer == rank && bytes == to.bytes) {
+      std::memcpy(to.memory, &packed[at], bytes);
+      return true;
+    }
+    at += bytes;
+  }
+  return false;
+}
+
+void RunGroup(ncclComm& comm, const Group& given) {
+  std::vector<Bytes> all;
+  bool well = comm.Exchange(Packed(given.sent), all);
+  for (const Piece& piece : given.received)
+    well = well && Unpack(all[static_cast<size_t>(piece.peer)], comm.rank, piece);
+  comm.Fail(well);
 }
 
 float Reduced(ncclRedOp_t op, float a, float b) {
@@ -223,42 +294,69 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
 
 ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t, ncclRedOp_t op,
                            ncclComm_t communicator, cudaStream_t stream) {
-  const size_t bytes = count * sizeof(float);
-  return Give(communicator, stream, from, bytes, to, bytes,
+  return Give(communicator, stream, from, count * sizeof(float), to,
               [op](const std::vector<Bytes>& all) { return Reduce(all, op); });
 }
 ncclResult_t ncclBroadcast(const void* from, void* to, size_t bytes, ncclDataType_t, int root,
                            ncclComm_t communicator, cudaStream_t stream) {
-  return Give(communicator, stream, from, bytes, to, bytes,
+  return Give(communicator, stream, from, bytes, to,
               [root](const std::vector<Bytes>& all) { return all[static_cast<size_t>(root)]; });
 }
 ncclResult_t ncclAllGather(const void* from, void* to, size_t bytes, ncclDataType_t,
                            ncclComm_t communicator, cudaStream_t stream) {
-  const auto size = static_cast<size_t>(HeldBy(communicator)->size);
-  return Give(communicator, stream, from, bytes, to, bytes * size,
-              [](const std::vector<Bytes>& all) {
-                Bytes joined;
-                for (const Bytes& each : all) joined.insert(joined.end(), each.begin(), each.end());
-                return joined;
+  return Give(communicator, stream, from, bytes, to, [](const std::vector<Bytes>& all) {
+    Bytes joined;
+    for (const Bytes& each : all) joined.insert(joined.end(), each.begin(), each.end());
+    return joined;
+  });
+}
+
+ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t, ncclRedOp_t op,
+                        int root, ncclComm_t communicator, cudaStream_t stream) {
+  const bool receives = HeldBy(communicator)->rank == root;
+  return Give(communicator, stream, from, count * sizeof(float), to,
+              [op, receives](const std::vector<Bytes>& all) {
+                return receives ? Reduce(all, op) : Bytes();
+              });
+}
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t,
+                               ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
+  const ncclComm& comm = *HeldBy(communicator);
+  const size_t bytes = count * sizeof(float);
+  return Give(communicator, stream, from, bytes * static_cast<size_t>(comm.size), to,
+              [op, bytes, rank = comm.rank](const std::vector<Bytes>& all) {
+                const Bytes whole = Reduce(all, op);
+                const auto begin = whole.begin() + static_cast<ptrdiff_t>(bytes) * rank;
+                return Bytes(begin, begin + static_cast<ptrdiff_t>(bytes));
               });
 }
 
-// No trainer calls these.
-ncclResult_t ncclReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t,
-                        cudaStream_t) {
-  return ncclInvalidUsage;
+// Only within a group.
+ncclResult_t ncclSend(const void* from, size_t bytes, ncclDataType_t, int peer,
+                      ncclComm_t communicator, cudaStream_t stream) {
+  group.communicator = communicator;
+  group.stream = stream;
+  group.sent.push_back({const_cast<void*>(from), bytes, peer});
+  return ncclSuccess;
 }
-ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
-                               cudaStream_t) {
-  return ncclInvalidUsage;
+ncclResult_t ncclRecv(void* to, size_t bytes, ncclDataType_t, int peer, ncclComm_t communicator,
+                      cudaStream_t stream) {
+  group.communicator = communicator;
+  group.stream = stream;
+  group.received.push_back({to, bytes, peer});
+  return ncclSuccess;
 }
-ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
-  return ncclInvalidUsage;
+ncclResult_t ncclGroupStart() {
+  group = {};
+  return ncclSuccess;
 }
-ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
-  return ncclInvalidUsage;
+ncclResult_t ncclGroupEnd() {
+  if (group.communicator == nullptr) return ncclSuccess;
+  reinterpret_cast<HostStream*>(group.stream)
+      ->Give([comm = HeldBy(group.communicator), given = std::exchange(group, {})] {
+        RunGroup(*comm, given);
+      });
+  return ncclSuccess;
 }
-ncclResult_t ncclGroupStart() { return ncclInvalidUsage; }
-ncclResult_t ncclGroupEnd() { return ncclInvalidUsage; }
 
 }  // extern "C"

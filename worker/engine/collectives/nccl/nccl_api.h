@@ -39,6 +39,8 @@ class NcclApi {
 
   // Chooses the calling thread's device.
   virtual absl::Status UseDevice(int device) = 0;
+  // The GPU's place in its host. Two devices of a host with one place are the same GPU.
+  virtual absl::StatusOr<std::string> PlaceOf(int device) = 0;
 
   // As "2.28.9".
   virtual absl::StatusOr<std::string> Version() = 0;
@@ -74,6 +76,8 @@ class NcclApi {
   // Memory of the chosen device. Errors: also ResourceExhausted.
   virtual absl::StatusOr<uint8_t*> Allocate(size_t bytes) = 0;
   virtual void Free(uint8_t* memory) = 0;
+  // Whether kernels can use this memory as it is: a GPU's, or managed by CUDA.
+  virtual absl::StatusOr<bool> IsOnDevice(const void* memory) = 0;
   // Between any two memories, after the earlier work of `stream`; blocks until the copy is done.
   virtual absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) = 0;
 };

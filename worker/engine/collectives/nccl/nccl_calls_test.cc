@@ -197,6 +197,17 @@ TEST_F(NcclCallsTest, ACopyIsBetweenAnyMemoriesAndDoneWhenItReturns) {
             absl::StrCat("copy 0x20 0x10 bytes=5 kind=", cudaMemcpyDefault, " 0x50\nawait 0x50\n"));
 }
 
+TEST_F(NcclCallsTest, MemoryOfAGpuAndManagedMemoryAreTheDevices) {
+  EXPECT_TRUE(api_->IsOnDevice(At(cudaMemoryTypeDevice)).value());
+  EXPECT_TRUE(api_->IsOnDevice(At(cudaMemoryTypeManaged)).value());
+  EXPECT_FALSE(api_->IsOnDevice(At(cudaMemoryTypeHost)).value());
+  EXPECT_FALSE(api_->IsOnDevice(At(cudaMemoryTypeUnregistered)).value());
+}
+
+TEST_F(NcclCallsTest, AGpusPlaceIsItsAddressOnThePciBus) {
+  EXPECT_EQ(api_->PlaceOf(0x1b).value(), "0000:1b:00.0");
+}
+
 TEST_F(NcclCallsTest, MemoryThatIsNotThereIsResourceExhausted) {
   EXPECT_EQ(api_->Allocate(8).value(), At(0xa0));
   EXPECT_TRUE(absl::IsResourceExhausted(api_->Allocate(size_t{1} << 50).status()));

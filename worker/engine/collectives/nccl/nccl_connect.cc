@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/nccl/nccl_card.h"
 #include "worker/engine/collectives/store_arrival.h"
 
 namespace dp::engine {
@@ -76,20 +77,24 @@ class Joining {
     return joined;
   }
 
-  // The card by which a rank announces itself is the id that it draws, or empty.
   absl::StatusOr<std::vector<std::string>> ExchangeIds(std::vector<int>* missing) {
     const std::vector<int> drawing =
         RanksThatDrawIds(size_, NcclIdCount(size_, options_.ranks_per_id));
-    std::string card;
+    DP_ASSIGN_OR_RETURN(NcclCard mine, CardOfThisRank(api_, options_.device));
     if (std::binary_search(drawing.begin(), drawing.end(), rank_)) {
-      DP_ASSIGN_OR_RETURN(card, api_.UniqueId());
+      DP_ASSIGN_OR_RETURN(mine.id, api_.UniqueId());
     }
     DP_ASSIGN_OR_RETURN(
-        const std::vector<std::string> cards,
+        const std::vector<std::string> texts,
         AwaitRanks(
-            store_, "nccl", rank_, size_, card, [this] { return Stopped(); }, missing));
+            store_, "nccl", rank_, size_, Encode(mine), [this] { return Stopped(); }, missing));
+    std::vector<NcclCard> cards;
+    for (const std::string& text : texts) {
+      DP_ASSIGN_OR_RETURN(cards.emplace_back(), DecodeNcclCard(text));
+    }
+    DP_RETURN_IF_ERROR(CheckAGpuEach(cards));
     std::vector<std::string> ids;
-    for (int rank : drawing) ids.push_back(cards[rank]);
+    for (int rank : drawing) ids.push_back(cards[rank].id);
     return ids;
   }
 

@@ -50,6 +50,8 @@ struct NcclOptions {
 // stuck. The ranks then report there that they live, since NCCL does not say who is missing
 // (docs/collectives.md). The destructor waits for a store call in flight.
 //
+// Ranks that share a GPU get FailedPrecondition on every rank, before NCCL is asked.
+//
 // NCCL adds in its own order: the same bits run after run on the same hosts, but not in rank order.
 // A peer's death shows as an error of NCCL's or not at all; then the deadline ends the operation.
 // Errors: as ConnectGloo, and those of NcclApi.

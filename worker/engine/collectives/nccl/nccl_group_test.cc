@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "store/hash_store.h"
+#include "worker/engine/collectives/nccl/nccl_card.h"
 #include "worker/engine/collectives/testing/fake_nccl.h"
 #include "worker/engine/collectives/testing/group_conformance.h"
 
@@ -49,6 +50,11 @@ class NcclGroupTest : public ::testing::Test {
   Groups Open(int size, const NcclOptions& options = Options()) {
     return OpenOver(nccl_, store_, size, options);
   }
+  // The unique id on a rank's card.
+  std::string IdOf(int rank) {
+    const auto card = store_.Get(absl::StrCat("nccl/", rank, "/arrived"), absl::ZeroDuration());
+    return DecodeNcclCard(card.value()).value().id;
+  }
 
   FakeNccl nccl_{FakeNccl::Anywhere};
   HashStore store_;
@@ -75,9 +81,29 @@ TEST_F(NcclGroupTest, ThereAreNoMessagesBetweenTwoRanks) {
 
 TEST_F(NcclGroupTest, TheUniqueIdOfRankZeroTravelsThroughTheStore) {
   Groups groups = Open(2);
-  EXPECT_EQ(store_.Get("nccl/0/arrived", absl::ZeroDuration()).value(),
-            std::string("id1\0binary", 10));
-  EXPECT_EQ(store_.Get("nccl/1/arrived", absl::ZeroDuration()).value(), "");
+  EXPECT_EQ(IdOf(0), std::string("id1\0binary", 10));
+  EXPECT_EQ(IdOf(1), "");
+}
+
+TEST_F(NcclGroupTest, RanksThatShareAGpuAreNamedOnEveryRankAndNcclIsNotAsked) {
+  nccl_.PutOnOneHost();
+  const int devices[] = {0, 1, 0};
+  std::array<absl::Status, 3> statuses;
+  {
+    std::vector<std::jthread> threads;
+    for (int r = 0; r < 3; ++r)
+      threads.emplace_back([&, r] {
+        NcclOptions options = Options();
+        options.device = devices[r];
+        statuses[r] = ConnectNccl(nccl_, store_, r, 3, options).status();
+      });
+  }
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(status, absl::FailedPreconditionError(
+                          "ranks 0, 2 share the GPU gpu 0 of one host (device 0 of rank 0, device "
+                          "0 of rank 2); give each rank a GPU of its own"));
+  }
+  EXPECT_EQ(nccl_.live(), 0);  // no communicator was made
 }
 
 TEST_F(NcclGroupTest, AsManyOperationsWaitAsTheCallerHasSaidAndOneMoreBreaksTheGroup) {
@@ -102,9 +128,7 @@ TEST_F(NcclGroupTest, LargeWorldsJoinByTheIdsOfSeveralRanks) {
   options.ranks_per_id = 3;
   Groups groups = Open(7, options);  // ranks with different ids would not join
   for (int r = 0; r < 7; ++r)
-    EXPECT_EQ(store_.Get(absl::StrCat("nccl/", r, "/arrived"), absl::ZeroDuration())->empty(),
-              r != 0 && r != 3 && r != 5)
-        << "rank " << r;
+    EXPECT_EQ(IdOf(r).empty(), r != 0 && r != 3 && r != 5) << "rank " << r;
 }
 
 TEST_F(NcclGroupTest, AWorldOfOneRankCallsNothing) {

@@ -41,6 +41,8 @@ struct Entries {
   DP_NCCL_ENTRY(ncclGetErrorString);
   DP_NCCL_ENTRY(ncclGetLastError);
   DP_NCCL_ENTRY(cudaSetDevice);
+  DP_NCCL_ENTRY(cudaDeviceGetPCIBusId);
+  DP_NCCL_ENTRY(cudaPointerGetAttributes);
   DP_NCCL_ENTRY(cudaDeviceGetStreamPriorityRange);
   DP_NCCL_ENTRY(cudaStreamDestroy);
   DP_NCCL_ENTRY(cudaStreamSynchronize);
@@ -101,6 +103,8 @@ absl::StatusOr<Entries> FindEntries() {
   DP_NCCL_FIND(nccl, ncclGetErrorString);
   DP_NCCL_FIND(nccl, ncclGetLastError);
   DP_NCCL_FIND(cuda, cudaSetDevice);
+  DP_NCCL_FIND(cuda, cudaDeviceGetPCIBusId);
+  DP_NCCL_FIND(cuda, cudaPointerGetAttributes);
   DP_NCCL_FIND(cuda, cudaDeviceGetStreamPriorityRange);
   DP_NCCL_FIND(cuda, cudaStreamDestroy);
   DP_NCCL_FIND(cuda, cudaStreamSynchronize);
@@ -189,6 +193,14 @@ class NcclLibrary : public NcclApi {
   absl::Status UseDevice(int device) override {
     chosen_device = device;
     return FromCuda("cudaSetDevice", call_.cudaSetDevice(device));
+  }
+
+  absl::StatusOr<std::string> PlaceOf(int device) override {
+    char place[32] = "";
+    DP_RETURN_IF_ERROR(
+        FromCuda("cudaDeviceGetPCIBusId",
+                 call_.cudaDeviceGetPCIBusId(place, static_cast<int>(sizeof(place)), device)));
+    return std::string(place);
   }
 
   absl::StatusOr<std::string> Version() override {
@@ -296,6 +308,12 @@ class NcclLibrary : public NcclApi {
   }
   // As FreeStream.
   void Free(uint8_t* memory) override { (void)call_.cudaFree(memory); }
+  absl::StatusOr<bool> IsOnDevice(const void* memory) override {
+    cudaPointerAttributes attributes{};
+    DP_RETURN_IF_ERROR(
+        FromCuda("cudaPointerGetAttributes", call_.cudaPointerGetAttributes(&attributes, memory)));
+    return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+  }
 
   absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) override {
     auto* on = static_cast<cudaStream_t>(stream);

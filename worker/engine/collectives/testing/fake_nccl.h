@@ -74,6 +74,12 @@ class FakeNccl : public NcclApi {
     MutexLock lock(mu_);
     idle_see_errors_ = false;
   }
+  // From now on a device of a rank is that of every other rank with this number. Until then each
+  // rank has a GPU of its own.
+  void PutOnOneHost() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    on_one_host_ = true;
+  }
   // Ends the process of this communicator's rank. The communicator must still be freed.
   void Die(Communicator communicator) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -96,6 +102,11 @@ class FakeNccl : public NcclApi {
     MutexLock lock(mu_);
     ++calls_;
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> PlaceOf(int device) override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return absl::StrCat("gpu ", on_one_host_ ? device : ++places_);
   }
 
   absl::StatusOr<std::string> Version() override { return std::string("0.0.0"); }
@@ -212,6 +223,10 @@ class FakeNccl : public NcclApi {
     MutexLock lock(mu_);
     live_ -= static_cast<int>(allocated_.erase(memory));
   }
+  absl::StatusOr<bool> IsOnDevice(const void* memory) override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return IsOnDevice(memory, 1);
+  }
   absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream) override {
     if (bytes > 0) std::memcpy(to, from, bytes);
     return absl::OkStatus();
@@ -290,6 +305,8 @@ class FakeNccl : public NcclApi {
   mutable Mutex mu_;
   CondVar moved_;  // an operation was given, or has ended
   int ids_ DP_GUARDED_BY(mu_) = 0;
+  int places_ DP_GUARDED_BY(mu_) = 0;
+  bool on_one_host_ DP_GUARDED_BY(mu_) = false;
   int live_ DP_GUARDED_BY(mu_) = 0;
   int calls_ DP_GUARDED_BY(mu_) = 0;
   bool idle_see_errors_ DP_GUARDED_BY(mu_) = true;

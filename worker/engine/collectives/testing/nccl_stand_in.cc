@@ -6,6 +6,8 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <iterator>
 #include <sstream>
 #include <string>
@@ -141,6 +143,16 @@ const char* ncclGetLastError(ncclComm_t) { return "its reason"; }
 
 cudaError_t cudaSetDevice(int device) {
   Note("device ", device);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* place, int length, int device) {
+  return std::snprintf(place, static_cast<size_t>(length), "0000:%02x:00.0", device) < length
+             ? cudaSuccess
+             : cudaErrorInvalidValue;
+}
+// The number of the memory's kind is its address.
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  attributes->type = static_cast<cudaMemoryType>(reinterpret_cast<uintptr_t>(memory));
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
