@@ -61,7 +61,7 @@ MAY_INCLUDE = {
     "worker/engine/collectives/nccl": ["store/wire", *COLLECTIVES],
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
     # libdp_distributed links no more of data than the sampler.
-    "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo mpi shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
+    "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo mpi nccl shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
     # A module of libdp_distributed, which alone links gRPC.
     "worker/library/grpc": ["worker/library", *CALLER],
     # libdp_engine is a library of its own.

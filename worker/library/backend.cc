@@ -39,7 +39,7 @@ absl::StatusOr<OpenedGroup> OpenGloo(OpenStore& store, const GroupPlace& place,
                                     .address = AddressOf(store, variables),
                                     .interface = InterfaceOf(variables)});
   DP_RETURN_IF_ERROR(WithAddressRemedy(group.status()));
-  return OpenedGroup{*std::move(group), "gloo"};
+  return OpenedGroup{*std::move(group), "gloo", {}};
 }
 
 absl::StatusOr<OpenedGroup> OpenHierarchical(OpenStore& store, const GroupPlace& place,
@@ -51,7 +51,7 @@ absl::StatusOr<OpenedGroup> OpenHierarchical(OpenStore& store, const GroupPlace&
                                             .interface = InterfaceOf(variables),
                                             .host = ""});
   DP_RETURN_IF_ERROR(WithAddressRemedy(hosts.status()));
-  return OpenedGroup{std::move(hosts->group), hosts->backend};
+  return OpenedGroup{std::move(hosts->group), hosts->backend, {}};
 }
 
 }  // namespace
@@ -61,15 +61,17 @@ bool IsReserved(absl::string_view name) {
          name == "nccl" || name == "mpi" || name == "undefined";
 }
 
-absl::StatusOr<std::string> BackendNamed(absl::string_view name) {
+absl::StatusOr<std::string> BackendNamed(absl::string_view name, const NcclPlace& nccl) {
   std::string lower = absl::AsciiStrToLower(name);
+  if (lower == "auto" && nccl.device.has_value()) lower = "nccl";
   if (lower == "auto" || lower == "shm" || IsRegistered(lower)) return lower;
-  if (lower == "mpi" && DP_HAS_MPI) return lower;
+  if ((lower == "mpi" && DP_HAS_MPI) || (lower == "nccl" && DP_HAS_NCCL)) return lower;
   const bool needs_gloo = lower == "gloo" || lower == "hierarchical";
   if (needs_gloo && DP_HAS_GLOO) return lower;
   if (needs_gloo || lower == "nccl" || lower == "mpi") {
     return absl::UnimplementedError(
         absl::StrCat("backend ", lower, " is not part of this build of libdp_distributed; use auto",
+                     lower == "nccl" ? " without a device" : "",
                      DP_HAS_GLOO ? ", shm, hierarchical or gloo" : " or shm"));
   }
   return absl::InvalidArgumentError(
@@ -88,28 +90,33 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend,
         JoinByUserBackend(
             backend, {distributed::Store(OpenPrefixStore("backend", store)), place.rank, place.size,
                       absl::ToChronoMilliseconds(place.timeout)}));
-    return OpenedGroup{std::move(group), backend};
+    return OpenedGroup{std::move(group), backend, {}};
+  }
+  if (backend == "nccl") {
+    DP_ASSIGN_OR_RETURN(NcclGroup opened, OpenNccl(*store, place.rank, place.size, place.timeout,
+                                                   place.nccl, variables));
+    return OpenedGroup{std::move(opened.group), backend, opened.use};
   }
   if (place.size == 1) {
-    return OpenedGroup{std::move(engine::MakeLocalGroups(1, options)[0]),
-                       backend == "auto" ? "shm" : backend};
+    return OpenedGroup{
+        std::move(engine::MakeLocalGroups(1, options)[0]), backend == "auto" ? "shm" : backend, {}};
   }
   if (backend == "mpi") {
     DP_ASSIGN_OR_RETURN(auto group, engine::ConnectMpi(*store->store, place.rank, place.size,
                                                        {.group = options,
                                                         .connect_timeout = place.timeout,
                                                         .address = AddressOf(*store, variables)}));
-    return OpenedGroup{std::move(group), backend};
+    return OpenedGroup{std::move(group), backend, {}};
   }
   if (backend == "gloo") return OpenGloo(*store, place, variables);
   if (backend == "auto") return OpenHierarchical(*store, place, variables);
   if (backend == "hierarchical") {
     DP_ASSIGN_OR_RETURN(OpenedGroup opened, OpenHierarchical(*store, place, variables));
-    return OpenedGroup{std::move(opened.group), backend};
+    return OpenedGroup{std::move(opened.group), backend, {}};
   }
   auto group = engine::ConnectShm(*store->store, place.rank, place.size,
                                   {.group = options, .connect_timeout = place.timeout});
-  if (group.ok()) return OpenedGroup{*std::move(group), "shm"};
+  if (group.ok()) return OpenedGroup{*std::move(group), "shm", {}};
   if (!absl::IsFailedPrecondition(group.status())) return group.status();
   return absl::FailedPreconditionError(absl::StrCat(
       "backend shm: ", std::string(group.status().message()), "; use backend auto or gloo"));

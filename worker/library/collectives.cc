@@ -30,16 +30,18 @@ bool Work::is_completed() const { return pending_->done(); }
 Work all_reduce_async(MutableElements data, ReduceOp op, const ProcessGroup& group) {
   JoinedGroup& member = MemberOf(group);
   const engine::ReduceOp reduction = InEngine(op, data.type, member);
-  return StartIn(member, [to = InEngine(data), reduction](engine::Group& engine) {
-    return engine.AllReduce(to, reduction);
-  });
+  return StartIn(member, "all_reduce", {data},
+                 [to = InEngine(data), reduction](engine::Group& engine) {
+                   return engine.AllReduce(to, reduction);
+                 });
 }
 
 Work reduce_async(MutableElements data, int dst, ReduceOp op, const ProcessGroup& group) {
   JoinedGroup& member = MemberOf(group);
   const engine::ReduceOp reduction = InEngine(op, data.type, member);
-  return StartIn(member, [to = InEngine(data), reduction, root = member.RankOf(dst)](
-                             engine::Group& engine) { return engine.Reduce(to, reduction, root); });
+  return StartIn(member, "reduce", {data},
+                 [to = InEngine(data), reduction, root = member.RankOf(dst)](
+                     engine::Group& engine) { return engine.Reduce(to, reduction, root); });
 }
 
 Work reduce_scatter_async(MutableElements output, Elements input, ReduceOp op,
@@ -48,7 +50,7 @@ Work reduce_scatter_async(MutableElements output, Elements input, ReduceOp op,
   const engine::ReduceOp reduction = InEngine(op, input.type, member);
   CheckArrays(member, "reduce_scatter", output, input);
   CheckCount(member, "reduce_scatter", "input", input.count, output.count, member.size());
-  return StartIn(member,
+  return StartIn(member, "reduce_scatter", {output, input},
                  [to = InEngine(output), from = InEngine(input), reduction](engine::Group& engine) {
                    return engine.ReduceScatter(from, to, reduction);
                  });
@@ -57,7 +59,7 @@ Work reduce_scatter_async(MutableElements output, Elements input, ReduceOp op,
 Work broadcast_async(MutableElements data, int src, const ProcessGroup& group) {
   JoinedGroup& member = MemberOf(group);
   const int root = member.RankOf(src);
-  return StartIn(member, [to = InEngine(data), root](engine::Group& engine) {
+  return StartIn(member, "broadcast", {data}, [to = InEngine(data), root](engine::Group& engine) {
     return engine.Broadcast(to, root);
   });
 }
@@ -66,8 +68,10 @@ Work all_gather_async(MutableElements output, Elements input, const ProcessGroup
   JoinedGroup& member = MemberOf(group);
   CheckArrays(member, "all_gather", output, input);
   CheckCount(member, "all_gather", "output", output.count, input.count, member.size());
-  return StartIn(member, [from = InEngine(input), to = InEngine(output).bytes](
-                             engine::Group& engine) { return engine.AllGather(from, to); });
+  return StartIn(member, "all_gather", {output, input},
+                 [from = InEngine(input), to = InEngine(output).bytes](engine::Group& engine) {
+                   return engine.AllGather(from, to);
+                 });
 }
 
 Work send_async(Elements data, int dst, int tag, const ProcessGroup& group) {

@@ -1,3 +1,4 @@
+#include <initializer_list>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -29,10 +30,21 @@ struct Pieces {
   std::vector<absl::Span<uint8_t>> received;
 };
 
-Work Exchange(JoinedGroup& group, engine::CallShape::Verb verb, Pieces pieces) {
-  return StartIn(group, [verb, pieces = std::move(pieces)](engine::Group& engine) {
-    return engine.Exchange(pieces.sent, pieces.received, verb, pieces.type);
-  });
+// An exchange by which the ranks do `verb` with their arrays.
+struct Verb {
+  absl::string_view name;
+  engine::CallShape::Verb in_engine;
+};
+constexpr Verb kGather{"gather", engine::CallShape::Verb::kGather};
+constexpr Verb kScatter{"scatter", engine::CallShape::Verb::kScatter};
+constexpr Verb kAllToAll{"all_to_all", engine::CallShape::Verb::kAllToAll};
+
+Work Exchange(JoinedGroup& group, const Verb& verb, std::initializer_list<Elements> arrays,
+              Pieces pieces) {
+  return StartIn(group, verb.name, arrays,
+                 [verb = verb.in_engine, pieces = std::move(pieces)](engine::Group& engine) {
+                   return engine.Exchange(pieces.sent, pieces.received, verb, pieces.type);
+                 });
 }
 
 // Consecutive parts of `bytes`, with so many elements each.
@@ -66,7 +78,7 @@ Work gather_async(MutableElements output, Elements input, int dst, const Process
     const std::vector<size_t> counts(member.size(), input.bytes);
     pieces.received = Parts(InEngine(output).bytes, counts, 1);
   }
-  return Exchange(member, engine::CallShape::Verb::kGather, std::move(pieces));
+  return Exchange(member, kGather, {output, input}, std::move(pieces));
 }
 
 Work scatter_async(MutableElements output, Elements input, int src, const ProcessGroup& group) {
@@ -82,7 +94,7 @@ Work scatter_async(MutableElements output, Elements input, int src, const Proces
     const std::vector<size_t> counts(member.size(), output.bytes);
     pieces.sent = Parts(InEngine(input).bytes, counts, 1);
   }
-  return Exchange(member, engine::CallShape::Verb::kScatter, std::move(pieces));
+  return Exchange(member, kScatter, {output, input}, std::move(pieces));
 }
 
 Work all_to_all_async(MutableElements output, Elements input, const ProcessGroup& group) {
@@ -107,7 +119,7 @@ Work all_to_all_async(MutableElements output, Elements input, std::span<const si
   Pieces pieces(input, member.size());
   pieces.sent = Parts(InEngine(input).bytes, input_counts, element);
   pieces.received = Parts(InEngine(output).bytes, output_counts, element);
-  return Exchange(member, engine::CallShape::Verb::kAllToAll, std::move(pieces));
+  return Exchange(member, kAllToAll, {output, input}, std::move(pieces));
 }
 
 void gather(MutableElements output, Elements input, int dst, const ProcessGroup& group) {

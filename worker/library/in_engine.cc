@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/engine/collectives/reduce/half_floats.h"
+#include "worker/library/dist_error.h"
 
 namespace dp::library {
 namespace {
@@ -111,6 +112,12 @@ void CheckCount(const JoinedGroup& group, absl::string_view verb, absl::string_v
 }
 
 int CheckPeer(const JoinedGroup& group, absl::string_view verb, int peer, int tag) {
+  if (group.nccl())
+    throw DistError(
+        ErrorKind::kUnsupported,
+        absl::StrCat(group.Context(), ": ", verb, " rank ", peer,
+                     ": backend nccl has no messages between two ranks; use all_to_all, "
+                     "or make a group of backend gloo by new_group"));
   const int rank = group.RankOf(peer);
   if (rank == group.options().rank)
     Reject(group,
@@ -122,6 +129,18 @@ int CheckPeer(const JoinedGroup& group, absl::string_view verb, int peer, int ta
 
 distributed::Work StartIn(JoinedGroup& group, const JoinedGroup::Begin& begin) {
   return distributed::Work(std::make_unique<PendingWork>(group.Start(begin), group.Context()));
+}
+
+distributed::Work StartIn(JoinedGroup& group, absl::string_view verb,
+                          std::initializer_list<distributed::Elements> arrays,
+                          const JoinedGroup::Begin& begin) {
+  if (!group.nccl()) return StartIn(group, begin);
+  const NcclUse& nccl = *group.nccl();
+  if (!OrThrow(AreOnDevice(nccl, verb, arrays), ErrorSource::kCaller, group.Context()))
+    return StartIn(group, [&](engine::Group& engine) { return begin(engine.on_host()); });
+  if (nccl.blocking_wait) return StartIn(group, begin);
+  return distributed::Work(
+      std::make_unique<PendingWork>(group.Start(begin), group.Context(), nccl));
 }
 
 }  // namespace dp::library

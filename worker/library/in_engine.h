@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 
 #include "absl/strings/string_view.h"
 #include "dp/distributed.h"
@@ -32,7 +33,13 @@ void CheckCount(const JoinedGroup& group, absl::string_view verb, absl::string_v
 // The rank in the group of the peer of a message.
 int CheckPeer(const JoinedGroup& group, absl::string_view verb, int peer, int tag);
 
-// Begins an operation of the group.
+// Begins an operation of the group, whose end a wait awaits.
 distributed::Work StartIn(JoinedGroup& group, const JoinedGroup::Begin& begin);
+// The same for a `verb` of `arrays`. With backend nccl, the group that `begin` gets is that of the
+// arrays' memory. A wait for an operation on a GPU then orders its result on the program's stream,
+// unless waits block. Throws as AreOnDevice.
+distributed::Work StartIn(JoinedGroup& group, absl::string_view verb,
+                          std::initializer_list<distributed::Elements> arrays,
+                          const JoinedGroup::Begin& begin);
 
 }  // namespace dp::library

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status.h"
 #include "store/wire/deadline.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/store_arrival.h"
@@ -37,16 +38,19 @@ std::string BarrierPrefix(int64_t number) { return absl::StrCat("monitored_barri
 
 JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> store, Options options)
     : options_(std::move(options)), store_(OwnKeys(store, options_)) {
-  absl::StatusOr<OpenedGroup> opened =
-      OpenGroup(options_.backend, store_, {options_.rank, options_.size, options_.timeout},
-                VariablesOfProcess());
+  absl::StatusOr<OpenedGroup> opened = OpenGroup(
+      options_.backend, store_, {options_.rank, options_.size, options_.timeout, options_.nccl},
+      VariablesOfProcess());
   // All ranks get this verdict. Rank 0 may serve the store, so it stays until they have read it.
   if (absl::IsFailedPrecondition(opened.status()))
     (void)store_->store->Barrier("no_group", options_.size, kSameVerdict);  // a courtesy
   if (!opened.ok()) ThrowJoinError(opened.status(), Context());
   backend_ = opened->backend;
+  nccl_ = opened->nccl;
   MutexLock lock(mu_);
-  group_ = std::move(opened->group);
+  // Over NCCL the group uses the store to its end.
+  group_ = std::shared_ptr<engine::Group>(opened->group.release(),
+                                          [store = store_](engine::Group* group) { delete group; });
 }
 
 std::shared_ptr<OpenStore> JoinedGroup::OwnKeys(const std::shared_ptr<OpenStore>& store,
@@ -61,7 +65,11 @@ std::string JoinedGroup::Context() const {
   return absl::StrCat("group '", options_.name, "', rank ", options_.rank);
 }
 
-std::unique_ptr<engine::Work> JoinedGroup::Start(const Begin& begin) { return begin(here()); }
+std::unique_ptr<engine::Work> JoinedGroup::Start(const Begin& begin) {
+  engine::Group& group = here();
+  if (nccl_) OrThrow(nccl_->api->UseDevice(nccl_->device), ErrorSource::kOperation, Context());
+  return begin(group);
+}
 
 engine::Group& JoinedGroup::here() const {
   CheckHere();
@@ -71,7 +79,10 @@ engine::Group& JoinedGroup::here() const {
 absl::Span<uint8_t> JoinedGroup::Allocate(size_t bytes) {
   CheckHere();
   try {
-    return group()->Allocate(bytes);
+    if (!nccl_) return group()->Allocate(bytes);
+    nccl_memory_.push_back(
+        OrThrow(NcclMemory::Allocate(*nccl_, bytes), ErrorSource::kOperation, Context()));
+    return nccl_memory_.back().bytes();
   } catch (const std::bad_alloc&) {
     throw DistError(ErrorKind::kLimit,
                     absl::StrCat(Context(), ": no memory for ", bytes,
@@ -141,8 +152,10 @@ std::shared_ptr<JoinedGroup> JoinedGroup::MakeGroup(const std::vector<int>& rank
                   .rank = static_cast<int>(self - ranks.begin()),
                   .size = static_cast<int>(ranks.size()),
                   .timeout = timeout,
-                  .global_ranks = ranks};
-  if (!backend.empty()) options.backend = OrThrow(BackendNamed(backend), ErrorSource::kCaller);
+                  .global_ranks = ranks,
+                  .nccl = options_.nccl};
+  if (!backend.empty())
+    options.backend = OrThrow(BackendNamed(backend, options.nccl), ErrorSource::kCaller);
   return std::make_shared<JoinedGroup>(store_, std::move(options));
 }
 
@@ -171,6 +184,7 @@ void JoinedGroup::Leave() {
     MutexLock lock(mu_);
     group_.reset();
   }
+  nccl_memory_.clear();
   store_.reset();
 }
 
@@ -189,13 +203,23 @@ distributed::ProcessGroup GroupOrDefault(const std::optional<distributed::Proces
                   "the option out for the default group, or use the group on its members only");
 }
 
-PendingWork::PendingWork(std::unique_ptr<engine::Work> work, std::string context)
-    : context_(std::move(context)), work_(std::move(work)) {}
+PendingWork::PendingWork(std::unique_ptr<engine::Work> work, std::string context,
+                         std::optional<NcclUse> on_stream)
+    : context_(std::move(context)), on_stream_(on_stream), work_(std::move(work)) {}
 
 PendingWork::~PendingWork() {
-  (void)work_->Wait();  // only for the memory; an error shows in the group's next operation
+  // Only for the memory; an error shows in the group's next operation.
+  if (!ordered_) (void)Order();
 }
 
-void PendingWork::Wait() { OrThrow(work_->Wait(), ErrorSource::kOperation, context_); }
+void PendingWork::Wait() { OrThrow(Order(), ErrorSource::kOperation, context_); }
+
+absl::Status PendingWork::Order() {
+  if (!on_stream_) return work_->Wait();
+  DP_RETURN_IF_ERROR(on_stream_->api->UseDevice(on_stream_->device));
+  const absl::Status status = work_->WaitOnStream();
+  ordered_ = ordered_ || status.ok();
+  return status;
+}
 
 }  // namespace dp::library

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "dp/distributed.h"
 #include "worker/engine/collectives/group.h"
+#include "worker/library/nccl/nccl_use.h"
 #include "worker/library/open_store.h"
 
 namespace dp::library {
@@ -29,20 +30,24 @@ class JoinedGroup {
     absl::Duration timeout;
     // For people and for `src`: the number of each rank in the default group; empty: the same.
     std::vector<int> global_ranks;
+    NcclPlace nccl;
   };
 
   // Joins the ranks that meet in `store`, of which each has the same name and size.
   JoinedGroup(std::shared_ptr<OpenStore> store, Options options);
 
   const Options& options() const { return options_; }
-  // "shm", "hierarchical", "gloo", "mpi" or a registered one.
+  // "shm", "hierarchical", "gloo", "nccl", "mpi" or a registered one.
   const std::string& backend() const { return backend_; }
+  // Only with backend nccl.
+  const std::optional<NcclUse>& nccl() const { return nccl_; }
   size_t size() const { return static_cast<size_t>(options_.size); }
   bool left() const { return group() == nullptr; }
   // The group, for calls that use it at once. Throws if the rank has left it.
   engine::Group& here() const;
 
-  // Begins an operation, named as the caller's verb.
+  // Begins an operation, named as the caller's verb. With backend nccl, the group's device becomes
+  // that of the calling thread.
   using Begin = std::function<std::unique_ptr<engine::Work>(engine::Group& group)>;
   std::unique_ptr<engine::Work> Start(const Begin& begin);
   // Memory that the group owns.
@@ -73,6 +78,8 @@ class JoinedGroup {
   const Options options_;
   std::shared_ptr<OpenStore> store_;  // closed once the rank has left
   std::string backend_;
+  std::optional<NcclUse> nccl_;
+  std::vector<NcclMemory> nccl_memory_;
   int64_t monitored_barriers_ = 0;
   int64_t groups_made_ = 0;
 
@@ -90,7 +97,9 @@ distributed::ProcessGroup GroupOrDefault(const std::optional<distributed::Proces
 // An operation of a group.
 class PendingWork {
  public:
-  PendingWork(std::unique_ptr<engine::Work> work, std::string context);
+  // With `on_stream` a wait only orders the result before the later work of that stream.
+  PendingWork(std::unique_ptr<engine::Work> work, std::string context,
+              std::optional<NcclUse> on_stream = std::nullopt);
   ~PendingWork();
   PendingWork(const PendingWork&) = delete;
   PendingWork& operator=(const PendingWork&) = delete;
@@ -99,8 +108,12 @@ class PendingWork {
   bool done() const { return work_->done(); }
 
  private:
+  absl::Status Order();
+
   const std::string context_;
+  const std::optional<NcclUse> on_stream_;
   const std::unique_ptr<engine::Work> work_;
+  bool ordered_ = false;
 };
 
 }  // namespace dp::library

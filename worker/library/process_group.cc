@@ -34,8 +34,9 @@ Registry& TheRegistry() {
 }
 
 std::shared_ptr<JoinedGroup> Join(const InitOptions& options) {
+  const library::NcclPlace nccl{options.device, options.stream};
   const std::string backend =
-      library::OrThrow(library::BackendNamed(options.backend), ErrorSource::kCaller);
+      library::OrThrow(library::BackendNamed(options.backend, nccl), ErrorSource::kCaller);
   if (options.timeout <= std::chrono::milliseconds::zero()) {
     throw DistError(ErrorKind::kInvalidArgument,
                     absl::StrCat("timeout is ", options.timeout.count(), " ms; give more than 0"));
@@ -43,8 +44,13 @@ std::shared_ptr<JoinedGroup> Join(const InitOptions& options) {
   const library::Variables variables = library::VariablesOfProcess();
   const auto join = [&](std::shared_ptr<library::OpenStore> store, int rank, int world_size) {
     return std::make_shared<JoinedGroup>(
-        std::move(store), JoinedGroup::Options{options.group_name, backend, rank, world_size,
-                                               absl::FromChrono(options.timeout)});
+        std::move(store), JoinedGroup::Options{.name = options.group_name,
+                                               .backend = backend,
+                                               .rank = rank,
+                                               .size = world_size,
+                                               .timeout = absl::FromChrono(options.timeout),
+                                               .global_ranks = {},
+                                               .nccl = nccl});
   };
   if (library::MeetsByMpi(backend, options, variables)) {
     const library::MpiMeeting met =
@@ -139,7 +145,7 @@ std::string get_backend(const ProcessGroup& group) { return group.backend(); }
 bool is_available() { return true; }
 bool is_shm_available() { return true; }
 bool is_gloo_available() { return DP_HAS_GLOO; }
-bool is_nccl_available() { return false; }
+bool is_nccl_available() { return DP_HAS_NCCL; }
 bool is_mpi_available() { return DP_HAS_MPI; }
 
 }  // namespace dp::distributed

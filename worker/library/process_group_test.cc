@@ -289,15 +289,25 @@ TEST(ProcessGroupErrorTest, ABackendThatIsNotThereIsNamed) {
   const auto fault = [](const std::string& backend) {
     return ErrorOf([&] { ProcessGroup(Thread(HashStore(), 0, 1, backend)); });
   };
-  for (const char* backend : {"nccl", "NCCL"}) {
+  for (const char* backend : {"nccl", "NCCL", "mpi", "gloo", "hierarchical"}) {
+    if (is_backend_available(backend)) continue;
     EXPECT_EQ(fault(backend).kind(), ErrorKind::kUnsupported);
     EXPECT_THAT(fault(backend).what(), HasSubstr("is not part of this build"));
   }
   EXPECT_EQ(fault("ucc").kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(fault("ucc").what(), HasSubstr("use auto, shm, hierarchical, gloo, nccl or mpi"));
-  EXPECT_FALSE(is_nccl_available());
+  EXPECT_EQ(is_nccl_available(), is_backend_available("NCCL"));
   EXPECT_EQ(is_mpi_available(), is_backend_available("MPI"));
   EXPECT_TRUE(is_available());
+}
+
+TEST(ProcessGroupErrorTest, AutoWithADeviceNeedsNccl) {
+  if (is_nccl_available()) GTEST_SKIP() << "built with NCCL";
+  InitOptions options = Thread(HashStore(), 0, 1, "auto");
+  options.device = 0;
+  const DistError fault = ErrorOf([&] { ProcessGroup{options}; });
+  EXPECT_EQ(fault.kind(), ErrorKind::kUnsupported);
+  EXPECT_THAT(fault.what(), HasSubstr("; use auto without a device"));
 }
 
 TEST(ProcessGroupErrorTest, BackendMpiNeedsMpirun) {

@@ -39,6 +39,17 @@ std::vector<distributed::Parameter> CheckedParameters(
   return parameters;
 }
 
+// Gradients are computed and copied in the host's memory.
+distributed::ProcessGroup HostGroup(const std::optional<distributed::ProcessGroup>& given) {
+  distributed::ProcessGroup group = GroupOrDefault(given);
+  if (!group.joined()->nccl()) return group;
+  throw DistError(ErrorKind::kUnsupported,
+                  absl::StrCat(group.joined()->Context(),
+                               ": DistributedDataParallel takes models of the host's memory, and "
+                               "the group's backend is nccl; give process_group a group of backend "
+                               "gloo, made by new_group"));
+}
+
 // `root` is a rank of the group.
 distributed::Work BroadcastIn(JoinedGroup& member, const MutableElements& data, int root) {
   return StartIn(member, [to = InEngine(data).bytes, root](engine::Group& group) {
@@ -59,7 +70,7 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
                              const distributed::DistributedDataParallelOptions& options)
     : module_(module),
       options_(options),
-      group_(GroupOrDefault(options.process_group)),
+      group_(HostGroup(options.process_group)),
       parameters_(CheckedParameters(module, options)),
       buffers_(module.buffers()),
       sizes_(GradientSizesOf(parameters_)),

@@ -27,9 +27,10 @@ namespace dp::distributed {
 
 // How a process becomes a rank; the fields are those of torch.distributed.init_process_group.
 struct InitOptions {
-  // "auto", "shm", "hierarchical", "gloo", "mpi" or a registered backend, in any case. "auto" is
-  // shm where all ranks are on one host, gloo where each rank has a host of its own, and
-  // hierarchical in between. "mpi" is for processes that mpirun has started.
+  // "auto", "shm", "hierarchical", "gloo", "nccl", "mpi" or a registered backend, in any case.
+  // "auto" is nccl if `device` is given. Else it is shm where all ranks are on one host, gloo where
+  // each rank has a host of its own, and hierarchical in between. "mpi" is for processes that
+  // mpirun has started.
   std::string backend = "auto";
   // env://, dp://, tcp://HOST:PORT or file:///PATH. Empty, and no store: env://. For backend mpi
   // also without MASTER_ADDR: what mpirun says.
@@ -43,6 +44,12 @@ struct InitOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   // Distinguishes groups that meet in the same store.
   std::string group_name = "default";
+  // For backend nccl, and groups of it that new_group makes. The rank's GPU, by its number among
+  // those that the process sees; without it LOCAL_RANK, else 0. Each rank has a GPU of its own.
+  std::optional<int> device = std::nullopt;
+  // For the same: the CUDA stream on which the program computes, a cudaStream_t. Null is the
+  // default stream. It outlives the group.
+  void* stream = nullptr;
 };
 
 // Ranks that call collectives together: processes, or threads of one process. A handle; its copies
@@ -59,7 +66,7 @@ class ProcessGroup {
   explicit operator bool() const { return joined_ != nullptr; }
   int rank() const;
   int size() const;
-  // "shm", "hierarchical", "gloo", "mpi" or a registered backend.
+  // "shm", "hierarchical", "gloo", "nccl", "mpi" or a registered backend.
   std::string backend() const;
   std::string name() const;
   // Ends every operation, in flight or later, with kAborted and `why`. Peers learn of it when this
@@ -75,8 +82,8 @@ class ProcessGroup {
   std::shared_ptr<library::JoinedGroup> joined_;
 };
 
-// An operation in flight. The destructor waits for its end, because the operation uses the caller's
-// memory until then.
+// An operation in flight. The destructor waits as wait() does, because the operation uses the
+// caller's memory until then.
 class Work {
  public:
   explicit Work(std::unique_ptr<library::PendingWork> pending);
@@ -87,6 +94,11 @@ class Work {
   // Blocks until the operation has ended; later calls have the same outcome. After an error the
   // contents of its memory are unspecified. Errors: kTimeout names the ranks that did not arrive;
   // kPeerGone; kMismatch, where the backend sees it; kAborted; kLimit thousands are in flight.
+  //
+  // For an operation on GPU memory it returns at once. Work that the program gives its stream from
+  // now on sees the result. Other streams must wait for that one, also before the memory is freed.
+  // An error of the operation then shows in a later call of the group. The first call after the
+  // time limit has it at the latest. With NCCL_BLOCKING_WAIT=1 the wait blocks, as above.
   void wait();
   bool is_completed() const;
 
@@ -94,7 +106,8 @@ class Work {
   std::unique_ptr<library::PendingWork> pending_;
 };
 
-// As is_backend_available, of one backend.
+// As is_backend_available, of one backend: whether this build has it. Joining fails if a library of
+// the backend is missing on the host.
 bool is_available();
 bool is_shm_available();
 bool is_gloo_available();
@@ -104,15 +117,16 @@ bool is_mpi_available();
 // Makes the default group, which the functions below use unless they are given another. Blocks
 // until all ranks have joined.
 // Errors: kInvalidArgument names the option or the variable. kWrongState a default group exists, or
-// a file is of an earlier run. kUnsupported the backend is not in this build. kTimeout names the
-// ranks that did not arrive. kUnreachable the store, the network or a peer failed meanwhile.
+// a file is of an earlier run, or ranks share a GPU. kUnsupported the backend is not in this build,
+// or its library is missing. kTimeout names the ranks that did not arrive. kUnreachable the store,
+// the network or a peer failed meanwhile.
 void init_process_group(const InitOptions& options = {});
 bool is_initialized();
 // Errors: kWrongState there is none.
 ProcessGroup default_group();
 // Makes a group of some ranks of the default group. All of its ranks call this, in the same order;
 // those that are not in `ranks` get an empty handle. Empty `backend`, and no timeout: those of the
-// default group.
+// default group. Device and stream are always the default group's.
 ProcessGroup new_group(std::span<const int> ranks, std::string_view backend = {},
                        std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 // A rank's last call: blocks until every peer calls it or is gone, then leaves. Without an argument
@@ -129,6 +143,10 @@ std::string get_backend(const ProcessGroup& group = default_group());
 // group all its later operations fail with that error; a kInvalidArgument is none of the group's.
 // Arrays of one call have one element type and do not overlap. Errors: as Work::wait; also
 // kInvalidArgument.
+//
+// With backend nccl the arrays are in GPU memory, and the GPU becomes the calling thread's device.
+// all_reduce, broadcast and all_gather also take the host's memory, if all ranks give such; they
+// then copy it and return when they have ended.
 
 // In place: afterwards every rank has the reduction of all ranks' `data`.
 void all_reduce(MutableElements data, ReduceOp op = ReduceOp::kSum,
@@ -194,8 +212,8 @@ Work irecv(MutableElements data, int src, int tag = 0, const ProcessGroup& group
 // Memory for `count` elements that is fastest for all_reduce, zeros at first. Where ranks share
 // memory, peers read and write it in its place, if all ranks give such memory. It belongs to the
 // group: it lives until the rank leaves, or the last handle of the group is gone. After an error of
-// an operation, peers may still write to it. Call it between operations. Errors: kLimit there is no
-// memory.
+// an operation, peers may still write to it. Call it between operations. With backend nccl it is
+// memory of the GPU. Errors: kLimit there is no memory.
 std::span<std::byte> allocate_bytes(size_t bytes, const ProcessGroup& group = default_group());
 template <Element T>
 std::span<T> allocate(size_t count, const ProcessGroup& group = default_group()) {

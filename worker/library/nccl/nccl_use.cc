@@ -1,0 +1,121 @@
+#include "worker/library/nccl/nccl_use.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "worker/engine/collectives/nccl/nccl_group.h"
+
+namespace dp::library {
+namespace {
+
+// The zeros that are copied to a GPU at a time.
+constexpr size_t kZerosMax = size_t{4} << 20;
+
+struct NcclOfProcess {
+  Mutex mu;
+  std::unique_ptr<engine::NcclApi> loaded DP_GUARDED_BY(mu);
+  engine::NcclApi* replaced DP_GUARDED_BY(mu) = nullptr;
+};
+
+NcclOfProcess& TheNccl() {
+  static auto* const nccl = new NcclOfProcess;  // groups may end during exit
+  return *nccl;
+}
+
+absl::StatusOr<engine::NcclApi*> LoadedNccl() {
+  NcclOfProcess& nccl = TheNccl();
+  MutexLock lock(nccl.mu);
+  if (nccl.replaced != nullptr) return nccl.replaced;
+  if (nccl.loaded == nullptr) {
+    absl::StatusOr<std::unique_ptr<engine::NcclApi>> loaded = engine::LoadNccl();
+    if (!loaded.ok())
+      return absl::UnimplementedError(
+          absl::StrCat("backend nccl cannot be used: ", std::string(loaded.status().message()),
+                       "; backends auto, shm and gloo need no GPU"));
+    nccl.loaded = *std::move(loaded);
+  }
+  return nccl.loaded.get();
+}
+
+absl::Status ChooseDevice(engine::NcclApi& api, int device) {
+  const absl::Status chosen = api.UseDevice(device);
+  if (chosen.ok()) return chosen;
+  return absl::InvalidArgumentError(
+      absl::StrCat("device ", device, ": ", std::string(chosen.message()),
+                   "; give option device or LOCAL_RANK the number of a GPU that this process sees, "
+                   "from 0; CUDA_VISIBLE_DEVICES lists them"));
+}
+
+// Over NCCL, Group::on_host() has these.
+bool TakesHostMemory(absl::string_view verb) {
+  return verb == "all_reduce" || verb == "broadcast" || verb == "all_gather";
+}
+
+}  // namespace
+
+void ReplaceNccl(engine::NcclApi* nccl) {
+  NcclOfProcess& process = TheNccl();
+  MutexLock lock(process.mu);
+  process.replaced = nccl;
+}
+
+absl::StatusOr<NcclGroup> OpenNccl(OpenStore& store, int rank, int size, absl::Duration timeout,
+                                   const NcclPlace& place, const Variables& variables) {
+  NcclGroup opened{.group = nullptr, .use = {.stream = place.stream}};
+  DP_ASSIGN_OR_RETURN(opened.use.blocking_wait, BlockingWaitOf(variables));
+  DP_ASSIGN_OR_RETURN(opened.use.device, DeviceOf(place, variables));
+  DP_ASSIGN_OR_RETURN(opened.use.api, LoadedNccl());
+  DP_RETURN_IF_ERROR(ChooseDevice(*opened.use.api, opened.use.device));
+  engine::NcclOptions options;
+  options.group.timeout = timeout;
+  options.connect_timeout = timeout;
+  options.device = opened.use.device;
+  options.compute_stream = place.stream;
+  DP_ASSIGN_OR_RETURN(opened.group,
+                      engine::ConnectNccl(*opened.use.api, *store.store, rank, size, options));
+  return opened;
+}
+
+absl::StatusOr<bool> AreOnDevice(const NcclUse& use, absl::string_view verb,
+                                 std::initializer_list<distributed::Elements> arrays) {
+  // CUDA's runtime would set up device 0 for the question of a new thread.
+  DP_RETURN_IF_ERROR(use.api->UseDevice(use.device));
+  bool host = false, device = false;
+  for (const distributed::Elements& array : arrays) {
+    if (array.bytes == 0) continue;
+    DP_ASSIGN_OR_RETURN(const bool on_device, use.api->IsOnDevice(array.data));
+    (on_device ? device : host) = true;
+  }
+  if (host && device)
+    return absl::InvalidArgumentError(
+        absl::StrCat(verb,
+                     " of a GPU's memory and of the host's; copy one of the arrays, since a "
+                     "call takes one kind of memory"));
+  if (host && !TakesHostMemory(verb))
+    return absl::InvalidArgumentError(
+        absl::StrCat(verb,
+                     " of the host's memory over backend nccl; copy it to the GPU, or make a "
+                     "group of backend gloo by new_group"));
+  return !host;
+}
+
+absl::StatusOr<NcclMemory> NcclMemory::Allocate(const NcclUse& use, size_t bytes) {
+  if (bytes == 0) return NcclMemory({nullptr, FreedByNccl{use}}, 0);
+  DP_RETURN_IF_ERROR(use.api->UseDevice(use.device));
+  DP_ASSIGN_OR_RETURN(uint8_t* const memory, use.api->Allocate(bytes));
+  NcclMemory allocated({memory, FreedByNccl{use}}, bytes);
+  const std::vector<uint8_t> zeros(std::min(bytes, kZerosMax));
+  for (size_t done = 0; done < bytes; done += zeros.size()) {
+    const size_t next = std::min(zeros.size(), bytes - done);
+    DP_RETURN_IF_ERROR(use.api->Copy(zeros.data(), next, memory + done, use.stream));
+  }
+  return allocated;
+}
+
+void NcclMemory::FreedByNccl::operator()(uint8_t* memory) const { use.api->Free(memory); }
+
+}  // namespace dp::library

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "dp/elements.h"
+#include "worker/engine/collectives/group.h"
+#include "worker/engine/collectives/nccl/nccl_api.h"
+#include "worker/library/nccl/nccl_options.h"
+#include "worker/library/open_store.h"
+
+// Groups over GPU memory.
+
+namespace dp::library {
+
+// How a group uses NCCL.
+struct NcclUse {
+  engine::NcclApi* api = nullptr;
+  int device = 0;
+  void* stream = nullptr;
+  bool blocking_wait = false;
+};
+
+struct NcclGroup {
+  std::unique_ptr<engine::Group> group;
+  NcclUse use;
+};
+
+// Joins over NCCL, which the process loads at its first use and keeps. Chooses the calling thread's
+// device. `store` outlives the group. Errors: those of ConnectNccl; InvalidArgument names the
+// option or the variable; Unimplemented a library is missing.
+absl::StatusOr<NcclGroup> OpenNccl(OpenStore& store, int rank, int size, absl::Duration timeout,
+                                   const NcclPlace& place, const Variables& variables);
+
+// From now on the process uses this NCCL; null: its own again. For tests.
+void ReplaceNccl(engine::NcclApi* nccl);
+
+// Whether the arrays of `verb` are a GPU's memory. Chooses the calling thread's device. Empty ones
+// count as the others. Errors: InvalidArgument they are of both kinds, or the host's with a verb
+// that takes a GPU's only.
+absl::StatusOr<bool> AreOnDevice(const NcclUse& use, absl::string_view verb,
+                                 std::initializer_list<distributed::Elements> arrays);
+
+// Memory of a group's GPU, zeros at first.
+class NcclMemory {
+ public:
+  // Errors: those of NcclApi.
+  static absl::StatusOr<NcclMemory> Allocate(const NcclUse& use, size_t bytes);
+  absl::Span<uint8_t> bytes() const { return {memory_.get(), bytes_}; }
+
+ private:
+  struct FreedByNccl {
+    NcclUse use;
+    void operator()(uint8_t* memory) const;
+  };
+  NcclMemory(std::unique_ptr<uint8_t, FreedByNccl> memory, size_t bytes)
+      : memory_(std::move(memory)), bytes_(bytes) {}
+
+  std::unique_ptr<uint8_t, FreedByNccl> memory_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace dp::library
