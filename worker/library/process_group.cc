@@ -42,6 +42,8 @@ std::shared_ptr<JoinedGroup> Join(const InitOptions& options) {
                     absl::StrCat("timeout is ", options.timeout.count(), " ms; give more than 0"));
   }
   const library::Variables variables = library::VariablesOfProcess();
+  if (backend == "nccl")
+    library::OrThrow(library::PrepareNccl(nccl, variables), ErrorSource::kCaller);
   const auto join = [&](std::shared_ptr<library::OpenStore> store, int rank, int world_size) {
     return std::make_shared<JoinedGroup>(
         std::move(store), JoinedGroup::Options{.name = options.group_name,

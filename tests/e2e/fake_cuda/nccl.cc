@@ -224,6 +224,24 @@ void RunGroup(ncclComm& comm, const Group& given) {
   comm.Fail(well);
 }
 
+size_t SizeOf(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat64:
+    case ncclInt64:
+    case ncclUint64:
+      return 8;
+    case ncclFloat32:
+    case ncclInt32:
+    case ncclUint32:
+      return 4;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
 float Reduced(ncclRedOp_t op, float a, float b) {
   return op == ncclMin ? std::min(a, b) : op == ncclMax ? std::max(a, b) : a + b;
 }
@@ -297,18 +315,19 @@ ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataTyp
   return Give(communicator, stream, from, count * sizeof(float), to,
               [op](const std::vector<Bytes>& all) { return Reduce(all, op); });
 }
-ncclResult_t ncclBroadcast(const void* from, void* to, size_t bytes, ncclDataType_t, int root,
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream) {
-  return Give(communicator, stream, from, bytes, to,
+  return Give(communicator, stream, from, count * SizeOf(type), to,
               [root](const std::vector<Bytes>& all) { return all[static_cast<size_t>(root)]; });
 }
-ncclResult_t ncclAllGather(const void* from, void* to, size_t bytes, ncclDataType_t,
+ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type,
                            ncclComm_t communicator, cudaStream_t stream) {
-  return Give(communicator, stream, from, bytes, to, [](const std::vector<Bytes>& all) {
-    Bytes joined;
-    for (const Bytes& each : all) joined.insert(joined.end(), each.begin(), each.end());
-    return joined;
-  });
+  return Give(communicator, stream, from, count * SizeOf(type), to,
+              [](const std::vector<Bytes>& all) {
+                Bytes joined;
+                for (const Bytes& each : all) joined.insert(joined.end(), each.begin(), each.end());
+                return joined;
+              });
 }
 
 ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t, ncclRedOp_t op,
@@ -332,18 +351,18 @@ ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDat
 }
 
 // Only within a group.
-ncclResult_t ncclSend(const void* from, size_t bytes, ncclDataType_t, int peer,
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t communicator, cudaStream_t stream) {
   group.communicator = communicator;
   group.stream = stream;
-  group.sent.push_back({const_cast<void*>(from), bytes, peer});
+  group.sent.push_back({const_cast<void*>(from), count * SizeOf(type), peer});
   return ncclSuccess;
 }
-ncclResult_t ncclRecv(void* to, size_t bytes, ncclDataType_t, int peer, ncclComm_t communicator,
-                      cudaStream_t stream) {
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream) {
   group.communicator = communicator;
   group.stream = stream;
-  group.received.push_back({to, bytes, peer});
+  group.received.push_back({to, count * SizeOf(type), peer});
   return ncclSuccess;
 }
 ncclResult_t ncclGroupStart() {

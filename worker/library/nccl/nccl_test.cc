@@ -163,6 +163,8 @@ TEST_F(NcclTest, OneRankAloneTakesBothMemories) {
 // Ranks that each compute on a stream of their own.
 class NcclStreamTest : public NcclTest {
  protected:
+  NcclStreamTest() { steps_.set_timeout(std::chrono::seconds(30)); }
+
   // Runs `body` on each rank, whose group computes on `stream`.
   void OnStreams(const std::function<void(const ProcessGroup&, void* stream)>& body,
                  milliseconds timeout = std::chrono::minutes(1)) {

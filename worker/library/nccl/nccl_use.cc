@@ -47,7 +47,7 @@ absl::Status ChooseDevice(engine::NcclApi& api, int device) {
   return absl::InvalidArgumentError(
       absl::StrCat("device ", device, ": ", std::string(chosen.message()),
                    "; give option device or LOCAL_RANK the number of a GPU that this process sees, "
-                   "from 0; CUDA_VISIBLE_DEVICES lists them"));
+                   "from 0; nvidia-smi and CUDA_VISIBLE_DEVICES list them"));
 }
 
 // Over NCCL, Group::on_host() has these.
@@ -63,13 +63,19 @@ void ReplaceNccl(engine::NcclApi* nccl) {
   process.replaced = nccl;
 }
 
+absl::StatusOr<NcclUse> PrepareNccl(const NcclPlace& place, const Variables& variables) {
+  NcclUse use{.stream = place.stream};
+  DP_ASSIGN_OR_RETURN(use.blocking_wait, BlockingWaitOf(variables));
+  DP_ASSIGN_OR_RETURN(use.device, DeviceOf(place, variables));
+  DP_ASSIGN_OR_RETURN(use.api, LoadedNccl());
+  DP_RETURN_IF_ERROR(ChooseDevice(*use.api, use.device));
+  return use;
+}
+
 absl::StatusOr<NcclGroup> OpenNccl(OpenStore& store, int rank, int size, absl::Duration timeout,
                                    const NcclPlace& place, const Variables& variables) {
-  NcclGroup opened{.group = nullptr, .use = {.stream = place.stream}};
-  DP_ASSIGN_OR_RETURN(opened.use.blocking_wait, BlockingWaitOf(variables));
-  DP_ASSIGN_OR_RETURN(opened.use.device, DeviceOf(place, variables));
-  DP_ASSIGN_OR_RETURN(opened.use.api, LoadedNccl());
-  DP_RETURN_IF_ERROR(ChooseDevice(*opened.use.api, opened.use.device));
+  NcclGroup opened;
+  DP_ASSIGN_OR_RETURN(opened.use, PrepareNccl(place, variables));
   engine::NcclOptions options;
   options.group.timeout = timeout;
   options.connect_timeout = timeout;

@@ -33,9 +33,12 @@ struct NcclGroup {
   NcclUse use;
 };
 
-// Joins over NCCL, which the process loads at its first use and keeps. Chooses the calling thread's
-// device. `store` outlives the group. Errors: those of ConnectNccl; InvalidArgument names the
-// option or the variable; Unimplemented a library is missing.
+// Loads NCCL, which the process then keeps, and chooses the calling thread's device. A rank calls
+// this before it meets its peers, so that nobody waits for a rank that cannot join. Errors:
+// InvalidArgument names the option or the variable; Unimplemented a library is missing.
+absl::StatusOr<NcclUse> PrepareNccl(const NcclPlace& place, const Variables& variables);
+
+// Prepares, and joins. `store` outlives the group. Errors: also those of ConnectNccl.
 absl::StatusOr<NcclGroup> OpenNccl(OpenStore& store, int rank, int size, absl::Duration timeout,
                                    const NcclPlace& place, const Variables& variables);
 

@@ -216,6 +216,7 @@ class FakeNccl : public NcclApi {
     ++live_;
     std::unique_ptr<uint8_t[]> memory(new uint8_t[bytes]);
     uint8_t* const begin = memory.get();
+    std::memset(begin, 0xa5, bytes);  // nobody may count on what it holds
     allocated_[begin] = {std::move(memory), bytes};
     return begin;
   }

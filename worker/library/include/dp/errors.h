@@ -10,15 +10,15 @@ namespace dp::distributed {
 // The kind of an error, for programs that react to it.
 enum class ErrorKind {
   kInvalidArgument,  // the caller's; the same call fails again
-  kUnsupported,      // not in this build, or not in this release
-  kWrongState,       // no process group yet, one already, or a file of an earlier run
+  kUnsupported,      // not in this build or release, or a library is missing
+  kWrongState,       // no process group yet, one already, a shared GPU, or a file of an earlier run
   kTimeout,          // ranks did not arrive, or a key did not appear, within the time limit
   kPeerGone,         // a rank ended or left while others needed it
   kMismatch,         // ranks called different operations, or the same one with different arguments
   kAborted,          // ProcessGroup::abort ended the operation
   kUnreachable,      // the store's server, the file system or the network
   kLimit,            // the store or the queue of operations is full
-  kInternal,         // a bug of dp
+  kInternal,         // a bug of dp; over NCCL also an error of the GPU
   kProgramFailed,    // the program's own part failed: a rank that spawn started, or a replica
 };
 
