@@ -250,7 +250,10 @@ absl::Status WhyRefused(const std::string& address, const CredentialFlags& flags
   const absl::Time deadline = absl::Now() + timeout;
   if (flags.insecure) return WhyRefusedInPlainText(address, deadline);
   const auto dir = FindCredentialDir(address, flags.dir);
-  return dir.ok() ? WhyRefusedOverTls(address, *dir, deadline) : absl::OkStatus();
+  if (!dir.ok()) return absl::OkStatus();
+  const absl::Status first = WhyRefusedOverTls(address, *dir, deadline);
+  // A coordinator that is just ending closes connections, too. It is not there a second time.
+  return first.ok() ? first : WhyRefusedOverTls(address, *dir, deadline);
 }
 
 }  // namespace dp::client

@@ -1,15 +1,22 @@
 #include "client/refusal.h"
 
+#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
 
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/file_descriptor.h"
+#include "base/security/certificate_authority.h"
 #include "base/security/credential.h"
 #include "base/testing/scratch_dir.h"
 #include "client/testing/fake_access.h"
+#include "client/tls_handshake.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -69,6 +76,58 @@ TEST_F(RefusalTest, ACoordinatorOfAnotherAuthorityIsNamed) {
   ExpectRefusal(WhyWith(other.CredentialOf({Role::kUser, "ann"})),
                 absl::StatusCode::kUnauthenticated,
                 "is of another authority than that in " + dir_ + "/ca.crt");
+}
+
+// Makes one TLS handshake, and is gone.
+class EndingCoordinator {
+ public:
+  explicit EndingCoordinator(const security::CertificateAuthority& authority)
+      : context_(SSL_CTX_new(TLS_server_method())),
+        listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const security::KeyPair key = security::KeyPair::Make();
+    const auto certificate = authority.Issue(
+        key.SigningRequest(),
+        {.identity = {Role::kCoordinator, "dp"}, .hosts = {"head"}, .lifetime = absl::Hours(1)},
+        absl::Now());
+    DP_CHECK(SSL_CTX_use_certificate(context_.get(), certificate->get()) == 1);
+    DP_CHECK(SSL_CTX_use_PrivateKey(context_.get(), key.get()) == 1);
+    sockaddr_in at{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(at);
+    auto* const any = reinterpret_cast<sockaddr*>(&at);
+    DP_CHECK(bind(listener_.get(), any, size) == 0 && listen(listener_.get(), 1) == 0);
+    DP_CHECK(getsockname(listener_.get(), any, &size) == 0);
+    address_ = absl::StrCat("127.0.0.1:", ntohs(at.sin_port));
+    thread_ = std::jthread([this] { Run(); });
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  void Run() {
+    const FileDescriptor caller(accept(listener_.get(), nullptr, nullptr));
+    const SslPtr ssl(SSL_new(context_.get()));
+    SSL_set_fd(ssl.get(), caller.get());
+    DP_CHECK(SSL_accept(ssl.get()) == 1);
+    listener_ = {};
+  }
+
+  const SslContextPtr context_;
+  FileDescriptor listener_;
+  std::string address_;
+  std::jthread thread_;
+};
+
+TEST_F(RefusalTest, ACoordinatorThatIsJustEndingHasRefusedNobody) {
+  const auto authority = security::CertificateAuthority::Make(absl::Now());
+  const security::KeyPair key = security::KeyPair::Make();
+  const auto certificate =
+      authority.Issue(key.SigningRequest(),
+                      {.identity = {Role::kUser, "ann"}, .lifetime = absl::Hours(1)}, absl::Now());
+  ASSERT_EQ(security::WriteCredential(dir_, {.authorities = authority.certificate().ToPem(),
+                                             .chain = certificate->ToPem(),
+                                             .key = key.ToPem()}),
+            absl::OkStatus());
+  const EndingCoordinator ending(authority);
+  EXPECT_EQ(WhyRefused(ending.address(), {.dir = dir_}, kRefusalPatience), absl::OkStatus());
 }
 
 // Certificates of coordinators from elsewhere.
