@@ -192,14 +192,22 @@ absl::Status CheckHost(const Verdict& verdict, const std::string& address) {
                    " (dp-coordinator --tls-cert, or --tls-name for its own)"));
 }
 
-// Why the coordinator closed the connection of this caller.
+// A certificate that is made right after a revocation holds from the next second on.
+constexpr absl::Duration kHoldsSoon = absl::Seconds(2);
+
+// Why the coordinator closed the connection of this caller. OK: it will be let in soon.
 absl::Status NotAccepted(const Credential& credential, const std::string& address,
                          const std::string& dir) {
   const std::string not_accepted =
       absl::StrCat("the coordinator at ", address, " does not accept the certificate ",
                    HolderOf(credential), dir, ": ");
   const auto own = Certificate::FromPem(credential.chain);
-  if (own.ok() && absl::Now() < own->not_before()) {
+  const absl::Duration until_it_holds =
+      own.ok() ? own->not_before() - absl::Now() : absl::ZeroDuration();
+  if (until_it_holds > absl::ZeroDuration() && until_it_holds <= kHoldsSoon) {
+    return absl::OkStatus();
+  }
+  if (until_it_holds > absl::ZeroDuration()) {
     return absl::UnauthenticatedError(
         absl::StrCat(not_accepted, "it is not valid before ", UtcText(own->not_before()), ", and ",
                      ClockText(), "; set the clock that is wrong, here or where it was made"));

@@ -197,6 +197,14 @@ TEST_F(RefusalTest, ACertificateOfTheCallerThatIsNotYetValidIsNamedAsSuch) {
   ExpectRefusal(early, absl::StatusCode::kUnauthenticated, "; set the clock that is wrong");
 }
 
+TEST_F(RefusalTest, OneThatIsValidInAMomentIsNoRefusal) {
+  const absl::Time made = absl::Now() + security::CertificateAuthority::kClockSkew;
+  for (const absl::Duration ahead : {absl::Seconds(1), absl::Milliseconds(1700)}) {
+    EXPECT_EQ(WhyWith(coordinator_.CredentialOf({Role::kUser, "ann"}, made + ahead)),
+              absl::OkStatus());
+  }
+}
+
 TEST_F(RefusalTest, PlainTextTowardsTlsIsNamed) {
   ExpectRefusal(WhyRefused(coordinator_.address(), {.insecure = true}, kRefusalPatience),
                 absl::StatusCode::kFailedPrecondition, "leave out --insecure");
