@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/security/token.h"
 #include "client/absence.h"
+#include "client/certificate_copies.h"
 #include "client/grpc_park_stream.h"
 #include "client/retry_policy.h"
 #include "dp/v1/store.grpc.pb.h"
@@ -340,7 +341,14 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Only RetryLoop decides about retries.
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  return grpc::CreateCustomChannel(address, credentials.channel(), args);
+  // gRPC reads the copies again as long as there is the channel.
+  struct Kept {
+    std::shared_ptr<CertificateCopies> copies;
+    std::shared_ptr<grpc::Channel> channel;  // ends first
+  };
+  const auto kept = std::make_shared<Kept>(
+      Kept{credentials.copies(), grpc::CreateCustomChannel(address, credentials.channel(), args)});
+  return {kept, kept->channel.get()};
 }
 
 }  // namespace dp::client

@@ -34,13 +34,16 @@ class Credentials {
 
   const absl::Status& status() const { return status_; }
   const std::shared_ptr<grpc::ChannelCredentials>& channel() const { return channel_; }
+  // What gRPC reads in place of the files of a directory; whoever keeps channels keeps them. Null:
+  // it reads none.
+  const std::shared_ptr<CertificateCopies>& copies() const { return copies_; }
   // Goes with each call, under kTokenMetadata; empty: none.
   const std::string& token() const { return token_; }
 
  private:
   Credentials(std::shared_ptr<grpc::ChannelCredentials> channel, std::string token);
 
-  std::shared_ptr<CertificateCopies> copies_;          // outlive the channels that read them
+  std::shared_ptr<CertificateCopies> copies_;
   std::shared_ptr<grpc::ChannelCredentials> channel_;  // null: missing
   std::string token_;
   absl::Status status_;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/security/local_credential.h"
@@ -61,6 +62,20 @@ class CredentialsTest : public testing::Test {
   const std::string address_ = coordinator_.address();
   const std::string link_ = security::LocalCredentialLinks() + "/" + address_;
 };
+
+// gRPC reads them again before each connection.
+TEST_F(CredentialsTest, TheCopiesOfACertificateLastAsLongAsItsChannels) {
+  std::weak_ptr<CertificateCopies> copies;
+  std::optional<Connection> connection;
+  {
+    const Credentials credentials = Credentials::FromDir(Written(Ann())).value();
+    copies = credentials.copies();
+    connection.emplace(coordinator_.address(), credentials);
+  }
+  EXPECT_FALSE(copies.expired());
+  connection.reset();
+  EXPECT_TRUE(copies.expired());
+}
 
 TEST_F(CredentialsTest, TheDirectoryThatWasGivenComesFirstThenTheLoginsThenTheLocalOne) {
   const std::string local = Written(Ann(), "local");
