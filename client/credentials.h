@@ -34,8 +34,8 @@ class Credentials {
 
   const absl::Status& status() const { return status_; }
   const std::shared_ptr<grpc::ChannelCredentials>& channel() const { return channel_; }
-  // What gRPC reads in place of the files of a directory; whoever keeps channels keeps them. Null:
-  // it reads none.
+  // Read by gRPC in place of the files of a directory. Whoever keeps channels keeps them. Null:
+  // there is no certificate.
   const std::shared_ptr<CertificateCopies>& copies() const { return copies_; }
   // Goes with each call, under kTokenMetadata; empty: none.
   const std::string& token() const { return token_; }
