@@ -16,6 +16,10 @@ namespace {
 
 constexpr absl::Duration kLookAgainEvery = absl::Seconds(5);
 
+std::string BothOf(const security::Credential& credential) {
+  return absl::StrCat(credential.key, credential.chain);
+}
+
 // Not truncated first: whoever reads meanwhile finds text.
 absl::Status Replace(const FileDescriptor& file, const std::string& text) {
   const auto size = static_cast<ssize_t>(text.size());
@@ -52,17 +56,21 @@ std::string CertificateCopies::PathOf(const FileDescriptor& file) {
 
 absl::Status CertificateCopies::Refresh() {
   DP_ASSIGN_OR_RETURN(const security::Credential credential, security::ReadCredential(dir_));
+  if (credential.chain.empty() || IsTaken(credential)) return absl::OkStatus();
   DP_RETURN_IF_ERROR(security::CheckCredential(credential, dir_));
-  return credential.chain.empty() ? absl::OkStatus() : Take(credential);
+  return Take(credential);
+}
+
+bool CertificateCopies::IsTaken(const security::Credential& credential) const {
+  MutexLock lock(mu_);
+  return taken_ == BothOf(credential);
 }
 
 absl::Status CertificateCopies::Take(const security::Credential& credential) {
-  std::string both = absl::StrCat(credential.key, credential.chain);
   MutexLock lock(mu_);
-  if (both == taken_) return absl::OkStatus();
   DP_RETURN_IF_ERROR(Replace(key_, credential.key));
   DP_RETURN_IF_ERROR(Replace(chain_, credential.chain));
-  taken_ = std::move(both);
+  taken_ = BothOf(credential);
   return absl::OkStatus();
 }
 

@@ -17,7 +17,8 @@ namespace dp::client {
 // reads files again while they are used. It ends the process at an empty one, and fails each
 // handshake with a pair that does not fit. `cp` empties a file before it writes, and a full disk
 // leaves it empty. These files are memory of this process, and change only to what is whole. A
-// thread looks every few seconds. Owned by Credentials; thread-safe.
+// thread looks every few seconds. Shared by Credentials and the channels that read them;
+// thread-safe.
 class CertificateCopies {
  public:
   // Copies of the credential in `dir`, which is `credential` now and has a certificate.
@@ -37,11 +38,12 @@ class CertificateCopies {
  private:
   explicit CertificateCopies(std::string dir) : dir_(std::move(dir)) {}
   static std::string PathOf(const FileDescriptor& file);
+  bool IsTaken(const security::Credential& credential) const DP_EXCLUDES(mu_);
   absl::Status Take(const security::Credential& credential) DP_EXCLUDES(mu_);
 
   const std::string dir_;
   FileDescriptor chain_, key_;
-  Mutex mu_;
+  mutable Mutex mu_;
   std::string taken_ DP_GUARDED_BY(mu_);  // both, as they were taken last
   Pause pause_;
   std::jthread thread_;

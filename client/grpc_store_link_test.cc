@@ -37,6 +37,7 @@ class FakeStoreService final : public v1::Store::CallbackService {
     ++streams_;
     if (older_) return new Refusal;
     stream_ = new Stream(*this);
+    unfinished_.insert(stream_);
     return stream_;
   }
   // Answers at once that none of the reads was found.
@@ -87,6 +88,7 @@ class FakeStoreService final : public v1::Store::CallbackService {
     {
       MutexLock lock(mu_);
       stream = std::exchange(stream_, nullptr);
+      unfinished_.erase(stream);
       open_.clear();
       changed_.NotifyAll();
     }
@@ -126,14 +128,16 @@ class FakeStoreService final : public v1::Store::CallbackService {
     void OnDone() override { delete this; }
   };
 
-  // The client has left, or this side has ended the stream.
+  // The client has left, or this side has ended the stream. The client may have a newer one.
   void Gone(Stream* stream) DP_EXCLUDES(mu_) {
-    bool left;
+    bool is_latest, was_left;
     {
       MutexLock lock(mu_);
-      left = stream_ == stream;
+      is_latest = stream_ == stream;
+      was_left = !is_latest && unfinished_.erase(stream) > 0;
     }
-    if (left) EndStream(grpc::Status::CANCELLED);
+    if (is_latest) EndStream(grpc::Status::CANCELLED);
+    if (was_left) stream->Finish(grpc::Status::CANCELLED);
   }
   void Take(const v1::ParkRequest& request) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -144,7 +148,8 @@ class FakeStoreService final : public v1::Store::CallbackService {
 
   mutable Mutex mu_;
   CondVar changed_;
-  Stream* stream_ DP_GUARDED_BY(mu_) = nullptr;
+  Stream* stream_ DP_GUARDED_BY(mu_) = nullptr;      // the latest
+  std::set<Stream*> unfinished_ DP_GUARDED_BY(mu_);  // the server waits for these when it ends
   std::map<uint64_t, v1::AwaitRequest> open_ DP_GUARDED_BY(mu_);
   std::vector<uint64_t> cancelled_ DP_GUARDED_BY(mu_);
   v1::ParkResponse answers_;
