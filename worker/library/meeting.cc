@@ -52,8 +52,9 @@ absl::StatusOr<std::shared_ptr<OpenStore>> MeetAtAddress(const distributed::Init
   for (;;) {
     DP_ASSIGN_OR_RETURN(auto opened, OpenTcpStore(tcp));
     if (meeting.served) return OpenPrefixStore(meeting.attempt, opened.store);
-    DP_RETURN_IF_ERROR(CheckWorldSize(*opened.store->store, meeting));
-    const absl::Status entered = EnterOnce(*opened.store->store, meeting.rank);
+    // The store of the group before may have had another size, and may close meanwhile.
+    absl::Status entered = CheckWorldSize(*opened.store->store, meeting);
+    if (entered.ok()) entered = EnterOnce(*opened.store->store, meeting.rank);
     if (entered.ok()) return opened.store;
     if (deadline.passed()) return entered;
     Pause(kAskAgain);

@@ -164,10 +164,23 @@ TEST_F(RankProcessesTest, AnotherWorldSizeThanThatOfTheFirstRankIsAnError) {
     line.AwaitCommand();
     return std::string();
   });
-  const std::string method = "tcp://127.0.0.1:" + zero->Hear();
-  const auto one = Rank([&](const Line&) { return SumOfRanks(At(method, 1, 3)); });
+  InitOptions options = At("tcp://127.0.0.1:" + zero->Hear(), 1, 3);
+  options.timeout = std::chrono::milliseconds(500);
+  const auto one = Rank([&](const Line&) { return SumOfRanks(options); });
   EXPECT_THAT(one->Hear(), HasSubstr("world_size is 3 on rank 1, and 2 on a rank that joined "
                                      "before; give every rank the same"));
+}
+
+TEST_F(RankProcessesTest, AGroupMayHaveAnotherSizeThanTheOneBeforeAtItsAddress) {
+  const FreePort free;
+  const std::string method = "tcp://127.0.0.1:" + free.port();
+  World world = Start(3, [&](int rank, const Line&) {
+    const std::string of_three = SumOfRanks(At(method, rank, 3));
+    return rank == 2 ? of_three : of_three + ", " + SumOfRanks(At(method, rank, 2));
+  });
+  EXPECT_EQ(world[0]->Hear(), "shm 3, shm 1");
+  EXPECT_EQ(world[1]->Hear(), "shm 3, shm 1");
+  EXPECT_EQ(world[2]->Hear(), "shm 3");
 }
 
 // Ranks of two users cannot share memory. Only root can become another user.
