@@ -62,6 +62,8 @@ MAY_INCLUDE = {
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
     # libdp_distributed links no more of data than the sampler.
     "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo mpi nccl shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
+    # A module of libdp_distributed, which alone links CUDA's runtime.
+    "worker/library/cuda": ["worker/library", *rooms("worker/engine", "collectives device/cuda/arrays device/cuda/kernels"), "base"],
     # A module of libdp_distributed, which alone links gRPC.
     "worker/library/grpc": ["worker/library", *CALLER],
     # libdp_engine is a library of its own.
@@ -74,6 +76,7 @@ MAY_INCLUDE = {
     CUDA: [*rooms(CUDA, "network runtime step"), "worker/engine/device", "base"],
     f"{CUDA}/on_host": ["base"],
     f"{CUDA}/kernels": [*rooms(CUDA, "on_host"), "worker/engine/nn", "base"],
+    f"{CUDA}/arrays": [*rooms(CUDA, "kernels on_host"), "base"],
     f"{CUDA}/runtime": ["base"],
     f"{CUDA}/plans": [*rooms(CUDA, "runtime"), "base"],
     f"{CUDA}/libraries": [*rooms(CUDA, "kernels plans runtime"), "base"],

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -31,6 +32,11 @@ class NcclLibraryTest(unittest.TestCase):
         root = cls.dir / "root"
         package.install(root)
         cls.program = package.build_program("nccl_ranks", PROGRAM.read_text(), cls.dir, root)
+        # The library's own kernels need a GPU; without the toolkit it has none.
+        library = next(root.rglob("libdp_distributed.so.*.*.*"))
+        cls.kernels = library.with_name(library.name.replace(".so.", "_cuda-") + ".so")
+        cls.has_kernels = cls.kernels.exists()
+        shutil.copyfile(LIBRARIES / "device_math.so", cls.kernels)
 
     def ranks(self, verb, devices=(), env=None):
         """Runs two ranks, each with its device, else with that of LOCAL_RANK; returns their exit codes and lines."""
@@ -50,6 +56,21 @@ class NcclLibraryTest(unittest.TestCase):
                  "all_to_all 1 2", "host 3", "new_group 6"]),
             (0, [*common, "reduce 2 3", "all_gather 1 2", "reduce_scatter 4", "gather 1 2", "scatter 4",
                  "all_to_all 10 20", "host 3", "new_group 6"])])
+
+    def test_replicas_train_on_gpus(self):
+        if not self.has_kernels:
+            self.skipTest("built without the CUDA toolkit")
+        common = ["values 0 7", "mean 1.5 1.5", "norm 2.1213", "clipped 0.7071", "bfloat16 1.5 1.5"]
+        self.assertEqual(self.ranks("replicas"), [(0, [*common, "normalized -1"]), (0, [*common, "normalized 1"])])
+
+    def test_replicas_without_the_kernels_say_what_is_missing(self):
+        hidden = self.kernels.with_name("hidden")
+        self.kernels.rename(hidden)
+        self.addCleanup(hidden.rename, self.kernels)
+        for code, lines in self.ranks("replicas"):
+            self.assertEqual((code, lines[:2]), (1, ["values 0 7", "mean 1.5 1.5"]), lines)
+            self.assertRegex(lines[2], f"^{UNSUPPORTED} group 'default', rank .: arithmetic on a GPU's memory needs the "
+                                       "library's kernels, ")
 
     def test_a_device_that_is_given_chooses_nccl(self):
         # A new group inherits it: by LOCAL_RANK the ranks would share a GPU.

@@ -9,12 +9,13 @@ import tempfile
 import gpu_host
 from checks import Failed, Skipped, first_lines, last_lines, run, succeed
 
-# The CUDA device's tests that need a GPU: kernels and runtime, and the whole device, each compared with its twin on the
-# CPU.
-CONFORMANCE = {"kernels": "dp_cuda_conformance", "device": "dp_cuda_device_test"}
+# The tests that need a GPU: kernels and runtime, the whole device, and the library's arithmetic, each compared with its
+# twin on the CPU.
+CONFORMANCE = {"kernels": "dp_cuda_conformance", "device": "dp_cuda_device_test", "arrays": "dp_cuda_math_test"}
 # The tests that each tool watches. Only memcheck watches cuBLASLt and cuDNN: we could not fix what the other tools
 # report about their kernels.
-SANITIZERS = (("memcheck", "kernels"), ("memcheck", "device"), ("racecheck", "kernels"), ("initcheck", "kernels"))
+SANITIZERS = (("memcheck", "kernels"), ("memcheck", "device"), ("memcheck", "arrays"), ("racecheck", "kernels"),
+              ("racecheck", "arrays"), ("initcheck", "kernels"), ("initcheck", "arrays"))
 SANITIZER_FOUND = 99
 # Under a sanitizer a kernel takes up to a thousand times as long. Sanitizers therefore leave out tests of hundreds of
 # steps; all of `too_long` in the device's CMakeLists.txt must be here.

@@ -47,6 +47,7 @@ JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> store, Options options)
   if (!opened.ok()) ThrowJoinError(opened.status(), Context());
   backend_ = opened->backend;
   nccl_ = opened->nccl;
+  memory_ = std::make_unique<GroupMemory>(nccl_, Context());
   MutexLock lock(mu_);
   // Over NCCL the group uses the store to its end.
   group_ = std::shared_ptr<engine::Group>(opened->group.release(),
@@ -82,7 +83,11 @@ absl::Span<uint8_t> JoinedGroup::Allocate(size_t bytes) {
     if (!nccl_) return group()->Allocate(bytes);
     nccl_memory_.push_back(
         OrThrow(NcclMemory::Allocate(*nccl_, bytes), ErrorSource::kOperation, Context()));
-    return nccl_memory_.back().bytes();
+    const absl::Span<uint8_t> memory = nccl_memory_.back().bytes();
+    memory_->Zero(memory);
+    uint8_t first = 0;
+    memory_->Read(memory.subspan(0, 1), &first);  // waits, since the program may have more streams
+    return memory;
   } catch (const std::bad_alloc&) {
     throw DistError(ErrorKind::kLimit,
                     absl::StrCat(Context(), ": no memory for ", bytes,

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "dp/distributed.h"
 #include "worker/engine/collectives/group.h"
+#include "worker/library/memory/group_memory.h"
 #include "worker/library/nccl/nccl_use.h"
 #include "worker/library/open_store.h"
 
@@ -50,8 +51,10 @@ class JoinedGroup {
   // that of the calling thread.
   using Begin = std::function<std::unique_ptr<engine::Work>(engine::Group& group)>;
   std::unique_ptr<engine::Work> Start(const Begin& begin);
-  // Memory that the group owns.
+  // Zeros at first, in memory that the group owns.
   absl::Span<uint8_t> Allocate(size_t bytes);
+  // The memory of the models that its ranks train.
+  GroupMemory& memory() { return *memory_; }
   // The rank in this group of a rank of the default group.
   int RankOf(int global_rank) const;
   // Blocks until every rank has called it.
@@ -79,6 +82,7 @@ class JoinedGroup {
   std::shared_ptr<OpenStore> store_;  // closed once the rank has left
   std::string backend_;
   std::optional<NcclUse> nccl_;
+  std::unique_ptr<GroupMemory> memory_;
   std::vector<NcclMemory> nccl_memory_;
   int64_t monitored_barriers_ = 0;
   int64_t groups_made_ = 0;

@@ -1,106 +1,180 @@
 #include "dp/sync_batch_norm.h"
 
-#include <algorithm>
-#include <cmath>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "worker/library/batch_statistics.h"
+#include "worker/library/batch_norm.h"
+#include "worker/library/dist_error.h"
+#include "worker/library/memory/batch_statistics.h"
+
+namespace dp::library {
+namespace {
+
+using distributed::DataType;
+using distributed::DistError;
+using distributed::Elements;
+using distributed::ErrorKind;
+using distributed::MutableElements;
+
+double* DoublesIn(const BorrowedMemory& memory) {
+  return reinterpret_cast<double*>(memory->data());
+}
+
+}  // namespace
+
+BatchNorm::BatchNorm(size_t channels, const distributed::SyncBatchNorm::Options& options)
+    : channels_(channels),
+      options_(options),
+      group_(GroupOrDefault(options.process_group)),
+      memory_(MemberOf(group_).memory()),
+      weight_(Floats(1)),
+      bias_(Floats(0)),
+      weight_grad_(Floats(0)),
+      bias_grad_(Floats(0)),
+      running_mean_(Floats(0)),
+      running_var_(Floats(1)),
+      state_(Doubles(1 + 2 * channels)) {
+  (void)memory_.math();  // rather an error here than in the first step
+}
+
+BorrowedMemory BatchNorm::Floats(float value) {
+  BorrowedMemory floats = memory_.Borrow(channels_ * sizeof(float));
+  const std::vector<float> values(channels_, value);
+  memory_.Write(values.data(), *floats);
+  return floats;
+}
+
+ChannelShape BatchNorm::ShapeOf(absl::string_view call, std::initializer_list<Elements> arrays,
+                                size_t samples) const {
+  const JoinedGroup& member = MemberOf(group_);
+  if (member.nccl())
+    (void)OrThrow(AreOnDevice(*member.nccl(), absl::StrCat("SyncBatchNorm: ", call), arrays),
+                  ErrorSource::kCaller, member.Context());
+  const size_t rows = samples * channels_, size = arrays.begin()->count;
+  for (const Elements& array : arrays) {
+    if (array.count == size && (samples == 0 ? size == 0 : size % rows == 0)) continue;
+    throw DistError(ErrorKind::kInvalidArgument,
+                    absl::StrCat("SyncBatchNorm: arrays of ", size, " and ", array.count,
+                                 " values for ", samples, " samples of ", channels_,
+                                 " channels; give both samples x channels x positions"));
+  }
+  return {.samples = samples, .channels = channels_, .positions = rows == 0 ? 0 : size / rows};
+}
+
+BatchNormState BatchNorm::StateIn(const BorrowedMemory& doubles) const {
+  double* const count = DoublesIn(doubles);
+  return {.count = count, .mean = count + 1, .inverse_deviation = count + 1 + channels_};
+}
+
+// Where this rank has two values, it need not look at the others' counts, which on a GPU takes
+// time.
+void BatchNorm::CheckCount(const ChannelShape& mine, const double* packed) {
+  if (mine.samples * mine.positions >= 2) return;
+  double all = 0;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    const double* const its =
+        packed + static_cast<size_t>(rank) * BatchStatistics::PackedSize(channels_);
+    double count = 0;
+    memory_.Read({reinterpret_cast<const uint8_t*>(its), sizeof(count)}, &count);
+    all += count;
+  }
+  if (all >= 2) return;
+  throw DistError(ErrorKind::kWrongState,
+                  absl::StrCat("SyncBatchNorm: all ranks together have ", all,
+                               " values for a channel; give two at least"));
+}
+
+void BatchNorm::Forward(std::span<const float> input, std::span<float> output, size_t samples,
+                        int64_t batches) {
+  const ChannelShape shape = ShapeOf("forward", {input, output}, samples);
+  ArrayMath& math = memory_.math();
+  const size_t width = BatchStatistics::PackedSize(channels_),
+               ranks = static_cast<size_t>(group_.size());
+  const BorrowedMemory mine = Doubles(width), all = Doubles(width * ranks);
+  if (shape.size() == 0) {
+    memory_.Zero(*mine);
+  } else {
+    const BorrowedMemory workspace = Doubles(math.Workspace(shape));
+    memory_.Check(math.SumUp(shape, input.data(), DoublesIn(workspace), DoublesIn(mine)));
+  }
+  distributed::all_gather(MutableElements(all->data(), width * ranks, DataType::kFloat64),
+                          Elements(mine->data(), width, DataType::kFloat64), group_);
+  CheckCount(shape, DoublesIn(all));
+  const BatchNormState state = StateIn(state_);
+  const double share = options_.momentum.value_or(1.0 / static_cast<double>(batches));
+  memory_.Check(math.Combine(channels_, ranks, DoublesIn(all), {options_.eps, share}, state,
+                             running_mean().data(), running_var().data()));
+  if (shape.size() > 0)
+    memory_.Check(
+        math.Normalize(shape, input.data(), weight().data(), bias().data(), state, output.data()));
+}
+
+void BatchNorm::Evaluate(std::span<const float> input, std::span<float> output, size_t samples) {
+  const ChannelShape shape = ShapeOf("evaluate", {input, output}, samples);
+  if (shape.size() == 0) return;
+  ArrayMath& math = memory_.math();
+  const BorrowedMemory running = Doubles(1 + 2 * channels_);
+  const BatchNormState state = StateIn(running);
+  memory_.Check(math.TakeRunning(channels_, running_mean().data(), running_var().data(),
+                                 options_.eps, state));
+  memory_.Check(
+      math.Normalize(shape, input.data(), weight().data(), bias().data(), state, output.data()));
+}
+
+void BatchNorm::Backward(std::span<const float> input, std::span<const float> output_grad,
+                         std::span<float> input_grad, size_t samples) {
+  const ChannelShape shape = ShapeOf("backward", {input, output_grad, input_grad}, samples);
+  ArrayMath& math = memory_.math();
+  const BatchNormState state = StateIn(state_);
+  const BorrowedMemory sums = Doubles(2 * channels_);
+  if (shape.size() == 0) {
+    memory_.Zero(*sums);
+  } else {
+    const BorrowedMemory workspace = Doubles(math.Workspace(shape));
+    memory_.Check(math.SumGradients(shape, input.data(), output_grad.data(), state,
+                                    DoublesIn(workspace), DoublesIn(sums)));
+    memory_.Check(
+        math.AddGradients(channels_, DoublesIn(sums), weight_grad().data(), bias_grad().data()));
+  }
+  distributed::all_reduce(MutableElements(sums->data(), 2 * channels_, DataType::kFloat64),
+                          distributed::ReduceOp::kSum, group_);
+  if (shape.size() > 0)
+    memory_.Check(math.InputGradient(shape, input.data(), output_grad.data(), weight().data(),
+                                     state, DoublesIn(sums), input_grad.data()));
+}
+
+}  // namespace dp::library
 
 namespace dp::distributed {
 
-using library::BatchStatistics;
+using library::BatchNorm;
 
 SyncBatchNorm::SyncBatchNorm(size_t channels, const Options& options)
-    : weight(channels, 1),
-      bias(channels),
-      weight_grad(channels),
-      bias_grad(channels),
-      running_mean(channels),
-      running_var(channels, 1),
-      options_(options),
-      group_(library::GroupOrDefault(options.process_group)),
-      mean_(channels),
-      inverse_deviation_(channels) {}
-
-void SyncBatchNorm::CheckSizes(size_t input, size_t output, size_t samples) const {
-  const size_t channels = weight.size();
-  if (input == output && (samples == 0 ? input == 0 : input % (samples * channels) == 0)) return;
-  throw DistError(ErrorKind::kInvalidArgument,
-                  absl::StrCat("SyncBatchNorm: arrays of ", input, " and ", output, " values for ",
-                               samples, " samples of ", channels,
-                               " channels; give both samples x channels x positions"));
+    : norm_(std::make_unique<BatchNorm>(channels, options)) {
+  weight = norm_->weight();
+  bias = norm_->bias();
+  weight_grad = norm_->weight_grad();
+  bias_grad = norm_->bias_grad();
+  running_mean = norm_->running_mean();
+  running_var = norm_->running_var();
 }
+SyncBatchNorm::SyncBatchNorm(SyncBatchNorm&&) noexcept = default;
+SyncBatchNorm::~SyncBatchNorm() = default;
 
 void SyncBatchNorm::forward(std::span<const float> input, std::span<float> output, size_t samples) {
-  CheckSizes(input.size(), output.size(), samples);
-  const size_t channels = weight.size();
-  std::vector<double> mine = library::SumUp(input, samples, channels).Packed();
-  std::vector<double> all(mine.size() * static_cast<size_t>(group_.size()));
-  all_gather(all, mine, group_);
-  const BatchStatistics batch = library::Combine(all, channels);
-  if (batch.count < 2) {
-    throw DistError(ErrorKind::kWrongState,
-                    absl::StrCat("SyncBatchNorm: all ranks together have ", batch.count,
-                                 " values for a channel; give two at least"));
-  }
-  count_ = batch.count;
-  mean_ = batch.mean;
+  norm_->Forward(input, output, samples, num_batches_tracked + 1);
   num_batches_tracked += 1;
-  const double share = options_.momentum.value_or(1.0 / static_cast<double>(num_batches_tracked));
-  for (size_t c = 0; c < channels; ++c) {
-    const double variance = batch.squares[c] / batch.count;
-    inverse_deviation_[c] = 1 / std::sqrt(variance + options_.eps);
-    const auto move = [share](float& running, double to) {
-      running = static_cast<float>((1 - share) * running + share * to);
-    };
-    move(running_mean[c], batch.mean[c]);
-    move(running_var[c], batch.squares[c] / (batch.count - 1));
-  }
-  library::ForEachChannel(samples, channels, input.size(), [&](size_t c, size_t begin, size_t end) {
-    const auto scale = static_cast<float>(weight[c] * inverse_deviation_[c]);
-    const auto shift = static_cast<float>(bias[c] - mean_[c] * weight[c] * inverse_deviation_[c]);
-    for (size_t i = begin; i < end; ++i) output[i] = input[i] * scale + shift;
-  });
 }
 
 void SyncBatchNorm::evaluate(std::span<const float> input, std::span<float> output,
-                             size_t samples) const {
-  CheckSizes(input.size(), output.size(), samples);
-  library::ForEachChannel(
-      samples, weight.size(), input.size(), [&](size_t c, size_t begin, size_t end) {
-        const double scale = weight[c] / std::sqrt(running_var[c] + options_.eps);
-        const auto shift = static_cast<float>(bias[c] - running_mean[c] * scale);
-        for (size_t i = begin; i < end; ++i)
-          output[i] = input[i] * static_cast<float>(scale) + shift;
-      });
+                             size_t samples) {
+  norm_->Evaluate(input, output, samples);
 }
 
 void SyncBatchNorm::backward(std::span<const float> input, std::span<const float> output_grad,
                              std::span<float> input_grad, size_t samples) {
-  CheckSizes(input.size(), output_grad.size(), samples);
-  CheckSizes(input.size(), input_grad.size(), samples);
-  const size_t channels = weight.size();
-  // By channel: the sum of the output's gradients, then of these times the normalized input.
-  std::vector<double> sums(2 * channels);
-  library::ForEachChannel(samples, channels, input.size(), [&](size_t c, size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
-      sums[c] += output_grad[i];
-      sums[channels + c] += output_grad[i] * (input[i] - mean_[c]) * inverse_deviation_[c];
-    }
-  });
-  for (size_t c = 0; c < channels; ++c) {
-    bias_grad[c] += static_cast<float>(sums[c]);
-    weight_grad[c] += static_cast<float>(sums[channels + c]);
-  }
-  all_reduce(sums, ReduceOp::kSum, group_);
-  library::ForEachChannel(samples, channels, input.size(), [&](size_t c, size_t begin, size_t end) {
-    const double mean = sums[c] / count_, slope = sums[channels + c] / count_;
-    const double scale = weight[c] * inverse_deviation_[c];
-    for (size_t i = begin; i < end; ++i) {
-      const double normalized = (input[i] - mean_[c]) * inverse_deviation_[c];
-      input_grad[i] = static_cast<float>(scale * (output_grad[i] - mean - normalized * slope));
-    }
-  });
+  norm_->Backward(input, output_grad, input_grad, samples);
 }
 
 }  // namespace dp::distributed

@@ -1,10 +1,11 @@
 #include "dp/sync_batch_norm.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/library/batch_statistics.h"
+#include "worker/library/memory/batch_statistics.h"
 #include "worker/library/testing/rank_threads.h"
 #include "worker/library/testing/thrown.h"
 
@@ -23,6 +24,10 @@ using ::testing::Pointwise;
 const std::vector<float> kBatch = {1, 3, -2, 0, 5, 2, 4, 4, 100, 101, 7, -6, 2, 2, 9, 1};
 const std::vector<float> kSlopes = {1, 2, -1, 3, 0, 4, 2, 2, -3, 1, 1, 0, 2, 5, -2, 1};
 
+void Set(std::span<float> to, const std::vector<float>& values) {
+  std::copy(values.begin(), values.end(), to.begin());
+}
+
 struct Trained {
   std::vector<float> output, input_grad, weight_grad, bias_grad, running_mean, running_var;
 };
@@ -30,8 +35,8 @@ struct Trained {
 // Forward and backward of a rank's samples [begin, end) of the batch.
 Trained Train(const ProcessGroup& group, size_t begin, size_t end) {
   SyncBatchNorm norm(2, {.process_group = group});
-  norm.weight = {2, 0.5};
-  norm.bias = {1, -1};
+  Set(norm.weight, {2, 0.5});
+  Set(norm.bias, {1, -1});
   const auto of = [&](const std::vector<float>& all) {
     return std::vector<float>(all.begin() + 4 * begin, all.begin() + 4 * end);
   };
@@ -39,8 +44,15 @@ Trained Train(const ProcessGroup& group, size_t begin, size_t end) {
   std::vector<float> output(input.size()), input_grad(input.size());
   norm.forward(input, output, end - begin);
   norm.backward(input, slopes, input_grad, end - begin);
-  return {output,         input_grad,        norm.weight_grad,
-          norm.bias_grad, norm.running_mean, norm.running_var};
+  const auto copy = [](std::span<const float> values) {
+    return std::vector<float>(values.begin(), values.end());
+  };
+  return {output,
+          input_grad,
+          copy(norm.weight_grad),
+          copy(norm.bias_grad),
+          copy(norm.running_mean),
+          copy(norm.running_var)};
 }
 
 Trained TrainAlone() {
@@ -52,15 +64,15 @@ Trained TrainAlone() {
 TEST(SyncBatchNormTest, OneRankNormalizesItsBatch) {
   OnRanks(1, "auto", [](const ProcessGroup& group) {
     SyncBatchNorm norm(1, {.eps = 0, .momentum = 0.5, .process_group = group});
-    norm.weight = {2};
-    norm.bias = {10};
+    Set(norm.weight, {2});
+    Set(norm.bias, {10});
     std::vector<float> output(4);
     norm.forward(std::vector<float>{1, 3, 1, 3}, output, 4);  // mean 2, deviation 1
     EXPECT_THAT(output, ElementsAre(8, 12, 8, 12));
     EXPECT_FLOAT_EQ(norm.running_mean[0], 1);
     EXPECT_FLOAT_EQ(norm.running_var[0], 0.5f * 1 + 0.5f * 4 / 3);
-    norm.running_mean = {1};
-    norm.running_var = {4};
+    Set(norm.running_mean, {1});
+    Set(norm.running_var, {4});
     norm.evaluate(std::vector<float>{1, 3, 1, 5}, output, 4);
     EXPECT_THAT(output, ElementsAre(10, 12, 10, 14));
     EXPECT_EQ(norm.num_batches_tracked, 1);
@@ -101,7 +113,7 @@ TEST(SyncBatchNormTest, BackwardIsTheDerivativeOfForward) {
   OnRanks(1, "auto", [&](const ProcessGroup& group) {
     const auto loss = [&](const std::vector<float>& input) {
       SyncBatchNorm norm(2, {.process_group = group});
-      norm.weight = {2, 0.5};
+      Set(norm.weight, {2, 0.5});
       std::vector<float> output(input.size());
       norm.forward(input, output, 4);
       double sum = 0;

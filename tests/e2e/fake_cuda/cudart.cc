@@ -11,6 +11,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/mutex.h"
@@ -60,25 +61,32 @@ Streams& streams = *new Streams;
 // The memory that cudaMalloc has given and cudaFree has not taken back.
 class DeviceMemory {
  public:
-  void Add(void* memory, size_t bytes) DP_EXCLUDES(mu_) {
+  void Add(void* memory, size_t bytes, int device) DP_EXCLUDES(mu_) {
     dp::MutexLock lock(mu_);
-    ends_[memory] = static_cast<char*>(memory) + bytes;
+    given_[memory] = {static_cast<char*>(memory) + bytes, device};
   }
   void Remove(void* memory) DP_EXCLUDES(mu_) {
     dp::MutexLock lock(mu_);
-    ends_.erase(memory);
+    given_.erase(memory);
   }
-  bool Has(const void* memory) DP_EXCLUDES(mu_) {
+  std::optional<int> DeviceOf(const void* memory) DP_EXCLUDES(mu_) {
     dp::MutexLock lock(mu_);
-    const auto behind = ends_.upper_bound(memory);
-    return behind != ends_.begin() && memory < std::prev(behind)->second;
+    const auto behind = given_.upper_bound(memory);
+    if (behind == given_.begin() || memory >= std::prev(behind)->second.end) return std::nullopt;
+    return std::prev(behind)->second.device;
   }
 
  private:
+  struct Given {
+    const void* end;
+    int device;
+  };
   dp::Mutex mu_;
-  std::map<const void*, const void*> ends_ DP_GUARDED_BY(mu_);  // by begin
+  std::map<const void*, Given> given_ DP_GUARDED_BY(mu_);  // by begin
 };
 DeviceMemory& device_memory = *new DeviceMemory;
+
+thread_local int chosen_device = 0;
 
 Mark& MarkOf(cudaEvent_t event) { return *reinterpret_cast<Mark*>(event); }
 
@@ -89,7 +97,9 @@ extern "C" {
 cudaError_t cudaSetDevice(int device) {
   const char* const devices = std::getenv("FAKE_CUDA_DEVICES");
   const bool there = device >= 0 && device < (devices == nullptr ? 1 : std::atoi(devices));
-  return there ? cudaSuccess : cudaErrorInvalidDevice;
+  if (!there) return cudaErrorInvalidDevice;
+  chosen_device = device;
+  return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* place, int length, int device) {
   const char* const host = std::getenv("FAKE_CUDA_HOST");
@@ -147,7 +157,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   *memory = std::malloc(bytes);
   if (*memory == nullptr) return cudaErrorMemoryAllocation;
-  device_memory.Add(*memory, bytes);
+  device_memory.Add(*memory, bytes, chosen_device);
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
@@ -157,13 +167,21 @@ cudaError_t cudaFree(void* memory) {
 }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
   *attributes = {};
-  if (device_memory.Has(memory)) attributes->type = cudaMemoryTypeDevice;
+  const std::optional<int> device = device_memory.DeviceOf(memory);
+  if (!device) return cudaSuccess;
+  attributes->type = cudaMemoryTypeDevice;
+  attributes->device = *device;
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   const cudaError_t before = cudaStreamSynchronize(stream);
   if (bytes > 0) std::memcpy(to, from, bytes);
+  return before;
+}
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  const cudaError_t before = cudaStreamSynchronize(stream);
+  if (bytes > 0) std::memset(memory, value, bytes);
   return before;
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tests/e2e/fake_cuda/host_stream.h"
+#include "worker/engine/collectives/reduce/half_floats.h"
 
 namespace {
 
@@ -242,23 +243,63 @@ size_t SizeOf(ncclDataType_t type) {
   }
 }
 
-float Reduced(ncclRedOp_t op, float a, float b) {
+// How an element is read and written: as the number that is added.
+struct Single {
+  using Element = float;
+  static float Load(float element) { return element; }
+  static float Store(float value) { return value; }
+};
+struct Double {
+  using Element = double;
+  static double Load(double element) { return element; }
+  static double Store(double value) { return value; }
+};
+struct Half {
+  using Element = dp::engine::Float16;
+  static float Load(Element element) { return dp::engine::ToFloat(element); }
+  static Element Store(float value) { return dp::engine::ToFloat16(value); }
+};
+struct Brain {
+  using Element = dp::engine::Bfloat16;
+  static float Load(Element element) { return dp::engine::ToFloat(element); }
+  static Element Store(float value) { return dp::engine::ToBfloat16(value); }
+};
+
+template <typename Number>
+Number Reduced(ncclRedOp_t op, Number a, Number b) {
   return op == ncclMin ? std::min(a, b) : op == ncclMax ? std::max(a, b) : a + b;
 }
 
-Bytes Reduce(const std::vector<Bytes>& all, ncclRedOp_t op) {
-  std::vector<float> sum(all[0].size() / sizeof(float)), next(sum.size());
-  std::memcpy(sum.data(), all[0].data(), all[0].size());
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    std::memcpy(next.data(), all[rank].data(), all[rank].size());
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] = Reduced(op, sum[i], next[i]);
+template <typename Type>
+Bytes ReduceAs(const std::vector<Bytes>& all, ncclRedOp_t op) {
+  using Element = typename Type::Element;
+  Bytes reduced(all[0].size());
+  for (size_t at = 0; at + sizeof(Element) <= reduced.size(); at += sizeof(Element)) {
+    const auto of = [&](const Bytes& bytes) {
+      Element element;
+      std::memcpy(&element, &bytes[at], sizeof(element));
+      return Type::Load(element);
+    };
+    auto sum = of(all[0]);
+    for (size_t rank = 1; rank < all.size(); ++rank) sum = Reduced(op, sum, of(all[rank]));
+    if (op == ncclAvg) sum /= static_cast<decltype(sum)>(all.size());
+    const Element element = Type::Store(sum);
+    std::memcpy(&reduced[at], &element, sizeof(element));
   }
-  if (op == ncclAvg) {
-    for (float& value : sum) value /= static_cast<float>(all.size());
+  return reduced;
+}
+
+Bytes Reduce(const std::vector<Bytes>& all, ncclRedOp_t op, ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat64:
+      return ReduceAs<Double>(all, op);
+    case ncclFloat16:
+      return ReduceAs<Half>(all, op);
+    case ncclBfloat16:
+      return ReduceAs<Brain>(all, op);
+    default:
+      return ReduceAs<Single>(all, op);
   }
-  Bytes bytes(all[0].size());
-  std::memcpy(bytes.data(), sum.data(), bytes.size());
-  return bytes;
 }
 
 }  // namespace
@@ -310,10 +351,10 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   return ncclCommDestroy(communicator);
 }
 
-ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t, ncclRedOp_t op,
-                           ncclComm_t communicator, cudaStream_t stream) {
-  return Give(communicator, stream, from, count * sizeof(float), to,
-              [op](const std::vector<Bytes>& all) { return Reduce(all, op); });
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
+  return Give(communicator, stream, from, count * SizeOf(type), to,
+              [op, type](const std::vector<Bytes>& all) { return Reduce(all, op, type); });
 }
 ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream) {
@@ -330,21 +371,21 @@ ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataTyp
               });
 }
 
-ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t, ncclRedOp_t op,
-                        int root, ncclComm_t communicator, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t communicator, cudaStream_t stream) {
   const bool receives = HeldBy(communicator)->rank == root;
-  return Give(communicator, stream, from, count * sizeof(float), to,
-              [op, receives](const std::vector<Bytes>& all) {
-                return receives ? Reduce(all, op) : Bytes();
+  return Give(communicator, stream, from, count * SizeOf(type), to,
+              [op, type, receives](const std::vector<Bytes>& all) {
+                return receives ? Reduce(all, op, type) : Bytes();
               });
 }
-ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t,
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
   const ncclComm& comm = *HeldBy(communicator);
-  const size_t bytes = count * sizeof(float);
+  const size_t bytes = count * SizeOf(type);
   return Give(communicator, stream, from, bytes * static_cast<size_t>(comm.size), to,
-              [op, bytes, rank = comm.rank](const std::vector<Bytes>& all) {
-                const Bytes whole = Reduce(all, op);
+              [op, type, bytes, rank = comm.rank](const std::vector<Bytes>& all) {
+                const Bytes whole = Reduce(all, op, type);
                 const auto begin = whole.begin() + static_cast<ptrdiff_t>(bytes) * rank;
                 return Bytes(begin, begin + static_cast<ptrdiff_t>(bytes));
               });

@@ -2,6 +2,7 @@
 // arguments are the init method, the world size, the rank, what to do, and a device if it is given.
 #include <dp/ddp.h>
 #include <dp/distributed.h>
+#include <dp/sync_batch_norm.h>
 
 #include <algorithm>
 #include <chrono>
@@ -66,6 +67,53 @@ void Verbs() {
   Print("new_group", host);
 }
 
+// A model of two weights on the GPU, whose gradient is the rank's number plus one.
+class Weights : public dp::Module {
+ public:
+  std::vector<dp::Parameter> parameters() override { return {{"weight", {2}, values, gradient}}; }
+  bool move_gradient(size_t, dp::MutableElements memory) override {
+    gradient = {static_cast<float*>(memory.data), memory.count};
+    return true;
+  }
+
+  std::span<float> values = OnGpu({static_cast<float>(dp::get_rank()), 7});
+  std::span<float> gradient = OnGpu({0, 0});
+};
+
+void Backward(dp::DistributedDataParallel& ddp, Weights& model) {
+  ddp.zero_grad();
+  ddp.begin_forward();
+  dp::barrier();  // the GPU is at rest, so the host may stand in for a kernel
+  for (float& value : model.gradient) value += static_cast<float>(dp::get_rank() + 1);
+  ddp.gradient_ready(0);
+  ddp.finish_backward();
+  dp::barrier();
+}
+
+// Calls that need kernels of the library, after some that do not.
+void Replicas() {
+  Weights model;
+  dp::DistributedDataParallel ddp(model, {.device_ids = {"cuda"}});
+  dp::barrier();
+  Print("values", model.values);
+  Backward(ddp, model);
+  Print("mean", model.gradient);
+  std::printf("norm %.4f\n", ddp.clip_grad_norm(1));
+  dp::barrier();
+  std::printf("clipped %.4f\n", static_cast<double>(model.gradient[0]));
+
+  Weights halved;
+  dp::DistributedDataParallel in_halves(halved, {.reduce_type = dp::DataType::kBfloat16});
+  Backward(in_halves, halved);
+  Print("bfloat16", halved.gradient);
+
+  dp::SyncBatchNorm norm(1, {.eps = 0});
+  const auto in = OnGpu({static_cast<float>(2 * dp::get_rank())}), out = OnGpu({0});
+  norm.forward(in, out, 1);
+  dp::barrier();
+  Print("normalized", out);
+}
+
 // Prints the errors of calls that NCCL cannot serve.
 void Rejects() {
   std::vector<float> host(2);
@@ -100,7 +148,7 @@ void Late() {
 
 int main(int argc, char** argv) try {
   const std::map<std::string, std::function<void()>> verbs = {
-      {"verbs", Verbs}, {"rejects", Rejects}, {"late", Late}};
+      {"verbs", Verbs}, {"replicas", Replicas}, {"rejects", Rejects}, {"late", Late}};
   dp::InitOptions options{
       .init_method = argv[1], .world_size = std::atoi(argv[2]), .rank = std::atoi(argv[3])};
   const std::string verb = argv[4];

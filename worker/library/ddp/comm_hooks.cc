@@ -1,12 +1,9 @@
 #include "worker/library/ddp/comm_hooks.h"
 
-#include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include "worker/engine/collectives/reduce/convert.h"
-#include "worker/library/in_engine.h"
+#include "worker/library/joined_group.h"
 
 namespace dp::library {
 namespace {
@@ -20,11 +17,12 @@ using distributed::Work;
 
 // A copy of a bucket in the type in which it travels, and the all-reduce of it.
 struct Travelling {
-  explicit Travelling(MutableElements gradients, DataType type)
-      : bytes(gradients.count * element_size(type)), copy(bytes.data(), gradients.count, type) {}
+  Travelling(GroupMemory& memory, const MutableElements& gradients, DataType type)
+      : bytes(memory.Borrow(gradients.count * element_size(type))),
+        copy(bytes->data(), gradients.count, type) {}
 
-  std::vector<uint8_t> bytes;
-  MutableElements copy;
+  const BorrowedMemory bytes;
+  const MutableElements copy;
   std::unique_ptr<Work> work;  // ends before the memory does
 };
 
@@ -33,13 +31,14 @@ struct Travelling {
 CommHook AllReduceAs(DataType type) {
   return [type](const GradientBucket& bucket) -> std::function<void()> {
     if (bucket.gradients.type == type) return distributed::allreduce_hook(bucket);
-    auto travelling = std::make_shared<Travelling>(bucket.gradients, type);
-    engine::Convert(InEngine(distributed::Elements(bucket.gradients)), InEngine(travelling->copy));
+    GroupMemory& memory = MemberOf(bucket.group).memory();
+    auto travelling = std::make_shared<Travelling>(memory, bucket.gradients, type);
+    memory.Convert(bucket.gradients, travelling->copy);
     travelling->work = std::make_unique<Work>(
         distributed::all_reduce_async(travelling->copy, ReduceOp::kAvg, bucket.group));
-    return [travelling, gradients = bucket.gradients] {
+    return [&memory, travelling, gradients = bucket.gradients] {
       travelling->work->wait();
-      engine::Convert(InEngine(distributed::Elements(travelling->copy)), InEngine(gradients));
+      memory.Convert(travelling->copy, gradients);
     };
   };
 }

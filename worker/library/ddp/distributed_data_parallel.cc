@@ -1,4 +1,3 @@
-#include <cstring>
 #include <utility>
 
 #include "dp/ddp.h"
@@ -42,9 +41,10 @@ void DistributedDataParallel::register_comm_hook(CommHook hook) {
 
 std::vector<MutableElements> DistributedDataParallel::gradients() { return reducer_->Gradients(); }
 
-void DistributedDataParallel::zero_grad() {
-  for (const MutableElements& gradient : reducer_->Gradients())
-    std::memset(gradient.data, 0, gradient.bytes);
+void DistributedDataParallel::zero_grad() { reducer_->ZeroGradients(); }
+
+double DistributedDataParallel::clip_grad_norm(double max_norm) {
+  return reducer_->ClipGradients(max_norm);
 }
 
 const std::vector<bool>& DistributedDataParallel::used_parameters() const {

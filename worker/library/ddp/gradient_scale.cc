@@ -12,52 +12,26 @@
 namespace dp::library {
 namespace {
 
-using distributed::Bfloat16;
-using distributed::DataType;
-using distributed::Float16;
-
-// Calls `then` with the elements as an array of their type.
-template <typename Then>
-void WithFloats(void* data, size_t count, DataType type, const Then& then) {
-  switch (type) {
-    case DataType::kFloat32:
-      return then(std::span(static_cast<float*>(data), count));
-    case DataType::kFloat64:
-      return then(std::span(static_cast<double*>(data), count));
-    case DataType::kFloat16:
-      return then(std::span(static_cast<Float16*>(data), count));
-    case DataType::kBfloat16:
-      return then(std::span(static_cast<Bfloat16*>(data), count));
-    default:
-      DP_CHECK(engine::IsFloat(TypeInEngine(type)));
-  }
+void CheckFloats(const distributed::MutableElements& gradient) {
+  const engine::DataType type = TypeInEngine(gradient.type);
+  if (engine::IsFloat(type)) return;
+  throw distributed::DistError(distributed::ErrorKind::kInvalidArgument,
+                               absl::StrCat("clip_grad_norm: an array is of ", engine::NameOf(type),
+                                            "; give arrays of floats"));
 }
 
 }  // namespace
 
-double SumOfSquares(const distributed::Elements& elements) {
-  double sum = 0;
-  WithFloats(
-      const_cast<void*>(elements.data), elements.count, elements.type,
-      [&]<typename T>(std::span<T> values) {
-        for (const T& value : values) {
-          const auto exact = static_cast<double>(
-              static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value));
-          sum += exact * exact;
-        }
-      });
-  return sum;
-}
-
-void Scale(const distributed::MutableElements& elements, double factor) {
-  WithFloats(elements.data, elements.count, elements.type, [&]<typename T>(std::span<T> values) {
-    if constexpr (std::is_same_v<T, double>) {
-      for (T& value : values) value *= factor;
-    } else {
-      const auto single = static_cast<float>(factor);
-      for (T& value : values) value = T(static_cast<float>(value) * single);
-    }
-  });
+double ClipByNorm(GroupMemory& memory, absl::Span<const distributed::MutableElements> gradients,
+                  double max_norm) {
+  for (const distributed::MutableElements& gradient : gradients) CheckFloats(gradient);
+  const std::vector<distributed::Elements> read(gradients.begin(), gradients.end());
+  const double norm = std::sqrt(memory.SumOfSquares(read));
+  const double factor = ClippingFactor(norm, max_norm);
+  if (factor < 1) {
+    for (const distributed::MutableElements& gradient : gradients) memory.Scale(gradient, factor);
+  }
+  return norm;
 }
 
 double ClippingFactor(double norm, double max_norm) {
@@ -86,21 +60,14 @@ uint64_t ChecksumOf(absl::Span<const uint8_t> bytes) {
 namespace dp::distributed {
 
 double clip_grad_norm(std::span<const MutableElements> gradients, double max_norm) {
-  double squares = 0;
   for (const MutableElements& gradient : gradients) {
-    const engine::DataType type = library::TypeInEngine(gradient.type);
-    if (!engine::IsFloat(type)) {
-      throw DistError(ErrorKind::kInvalidArgument,
-                      absl::StrCat("clip_grad_norm: an array is of ",
-                                   std::string(engine::NameOf(type)), "; give arrays of floats"));
-    }
-    squares += library::SumOfSquares(gradient);
+    if (!library::IsGpuMemory(gradient.data)) continue;
+    throw DistError(ErrorKind::kInvalidArgument,
+                    "clip_grad_norm of a GPU's memory; call clip_grad_norm of the "
+                    "DistributedDataParallel, which knows the stream");
   }
-  const double norm = std::sqrt(squares), factor = library::ClippingFactor(norm, max_norm);
-  if (factor < 1) {
-    for (const MutableElements& gradient : gradients) library::Scale(gradient, factor);
-  }
-  return norm;
+  library::GroupMemory host(std::nullopt, "clip_grad_norm");
+  return library::ClipByNorm(host, {gradients.data(), gradients.size()}, max_norm);
 }
 
 }  // namespace dp::distributed

@@ -59,6 +59,13 @@ void CheckName(std::set<std::string>& names, const std::string& name, const std:
                                 "; give each a name of its own"));
 }
 
+void CheckDeviceOfRank(const std::string& device, std::optional<int> gpu) {
+  const std::string own = gpu ? absl::StrCat("cuda:", *gpu) : "cpu";
+  if (device == own || (gpu ? device == "cuda" : absl::StartsWith(device, "cpu:"))) return;
+  RejectArgument(absl::StrCat("device ", device, " is not that of the group, whose backend ",
+                              gpu ? "is" : "is not", " nccl; give ", own));
+}
+
 template <typename Value>
 std::string LinesOf(const std::vector<Value>& values) {
   std::string lines;
@@ -89,7 +96,8 @@ void CheckModule(const std::vector<distributed::Parameter>& parameters,
   }
 }
 
-void CheckOptions(const distributed::DistributedDataParallelOptions& options) {
+void CheckOptions(const distributed::DistributedDataParallelOptions& options,
+                  std::optional<int> gpu) {
   if (options.device_ids.size() > 1) {
     RejectArgument(absl::StrCat("device_ids names ", options.device_ids.size(), " devices (",
                                 absl::StrJoin(options.device_ids, ", "),
@@ -97,10 +105,7 @@ void CheckOptions(const distributed::DistributedDataParallelOptions& options) {
   }
   std::vector<std::string> devices = options.device_ids;
   if (!options.output_device.empty()) devices.push_back(options.output_device);
-  for (const std::string& device : devices) {
-    if (device != "cpu" && !absl::StartsWith(device, "cpu:"))
-      RejectArgument(absl::StrCat("device ", device, " is not in this release; give cpu"));
-  }
+  for (const std::string& device : devices) CheckDeviceOfRank(device, gpu);
   if (!(options.bucket_cap_mb > 0) || !std::isfinite(options.bucket_cap_mb))
     RejectArgument(absl::StrCat("bucket_cap_mb is ", options.bucket_cap_mb, "; give more than 0"));
   if (options.reduce_type && !engine::IsFloat(TypeInEngine(*options.reduce_type)))

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@ namespace dp::library {
 // Each parameter has a name of its own, floats, and as many values and gradients as its shape says.
 void CheckModule(const std::vector<distributed::Parameter>& parameters,
                  const std::vector<distributed::Buffer>& buffers);
-void CheckOptions(const distributed::DistributedDataParallelOptions& options);
+// `gpu` is the group's, with backend nccl.
+void CheckOptions(const distributed::DistributedDataParallelOptions& options,
+                  std::optional<int> gpu);
 
 // One line for each: "fc1.weight 3x2 float32".
 std::string Describe(const std::vector<distributed::Parameter>& parameters);

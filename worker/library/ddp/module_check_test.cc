@@ -25,8 +25,9 @@ class ModuleCheckTest : public ::testing::Test {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     return error.what();
   }
-  std::string RejectedOptions(const DistributedDataParallelOptions& options) {
-    return ErrorOf([&] { CheckOptions(options); }).what();
+  std::string RejectedOptions(const DistributedDataParallelOptions& options,
+                              std::optional<int> gpu = std::nullopt) {
+    return ErrorOf([&] { CheckOptions(options, gpu); }).what();
   }
 
   std::vector<float> six_ = std::vector<float>(6);
@@ -55,10 +56,15 @@ TEST_F(ModuleCheckTest, OnlyFloatsLearn) {
 }
 
 TEST_F(ModuleCheckTest, OptionsAreNamedWithTheirValues) {
-  CheckOptions({.device_ids = {"cpu:0"}, .output_device = "cpu"});
+  CheckOptions({.device_ids = {"cpu:0"}, .output_device = "cpu"}, std::nullopt);
+  CheckOptions({.device_ids = {"cuda:3"}, .output_device = "cuda"}, 3);
   EXPECT_THAT(RejectedOptions({.device_ids = {"cpu:0", "cpu:1"}}),
               HasSubstr("device_ids names 2 devices (cpu:0, cpu:1); a rank has one"));
-  EXPECT_THAT(RejectedOptions({.output_device = "cuda:0"}), HasSubstr("device cuda:0"));
+  EXPECT_THAT(RejectedOptions({.output_device = "cuda:0"}),
+              HasSubstr("device cuda:0 is not that of the group, whose backend is not nccl; give "
+                        "cpu"));
+  EXPECT_THAT(RejectedOptions({.device_ids = {"cuda:0"}}, 3), HasSubstr("give cuda:3"));
+  EXPECT_THAT(RejectedOptions({.device_ids = {"cpu"}}, 3), HasSubstr("give cuda:3"));
   EXPECT_THAT(RejectedOptions({.bucket_cap_mb = 0}), HasSubstr("bucket_cap_mb is 0"));
   EXPECT_THAT(RejectedOptions({.reduce_type = distributed::DataType::kInt32}),
               HasSubstr("reduce_type is int32"));

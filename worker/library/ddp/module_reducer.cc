@@ -1,7 +1,6 @@
 #include "worker/library/ddp/module_reducer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -32,29 +31,35 @@ engine::BucketPlanOptions BucketsOf(const distributed::DistributedDataParallelOp
 }
 
 std::vector<distributed::Parameter> CheckedParameters(
-    distributed::Module& module, const distributed::DistributedDataParallelOptions& options) {
-  CheckOptions(options);
+    distributed::Module& module, const distributed::DistributedDataParallelOptions& options,
+    const JoinedGroup& member) {
+  std::optional<int> gpu;
+  if (member.nccl()) gpu = member.nccl()->device;
+  CheckOptions(options, gpu);
   std::vector<distributed::Parameter> parameters = module.parameters();
   CheckModule(parameters, module.buffers());
   return parameters;
 }
 
-// Gradients are computed and copied in the host's memory.
-distributed::ProcessGroup HostGroup(const std::optional<distributed::ProcessGroup>& given) {
-  distributed::ProcessGroup group = GroupOrDefault(given);
-  if (!group.joined()->nccl()) return group;
-  throw DistError(ErrorKind::kUnsupported,
-                  absl::StrCat(group.joined()->Context(),
-                               ": DistributedDataParallel takes models of the host's memory, and "
-                               "the group's backend is nccl; give process_group a group of backend "
-                               "gloo, made by new_group"));
-}
-
 // `root` is a rank of the group.
 distributed::Work BroadcastIn(JoinedGroup& member, const MutableElements& data, int root) {
-  return StartIn(member, [to = InEngine(data).bytes, root](engine::Group& group) {
-    return group.Broadcast(to, root);
-  });
+  return StartIn(member, "broadcast", {data},
+                 [to = InEngine(data).bytes, root](engine::Group& group) {
+                   return group.Broadcast(to, root);
+                 });
+}
+
+// Throws for a parameter that is not in the memory of the group's GPU.
+void CheckOnGpu(const JoinedGroup& member, const std::vector<distributed::Parameter>& parameters) {
+  const auto check = [&](const MutableElements& values, const std::string& what) {
+    (void)OrThrow(AreOnDevice(*member.nccl(), what, {values}), ErrorSource::kCaller,
+                  member.Context());
+  };
+  for (const distributed::Parameter& parameter : parameters) {
+    check(parameter.values, absl::StrCat("parameter ", parameter.name));
+    if (parameter.gradient)
+      check(*parameter.gradient, absl::StrCat("the gradient of parameter ", parameter.name));
+  }
 }
 
 // The last layer's gradients are ready first.
@@ -70,8 +75,8 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
                              const distributed::DistributedDataParallelOptions& options)
     : module_(module),
       options_(options),
-      group_(HostGroup(options.process_group)),
-      parameters_(CheckedParameters(module, options)),
+      group_(GroupOrDefault(options.process_group)),
+      parameters_(CheckedParameters(module, options, member())),
       buffers_(module.buffers()),
       sizes_(GradientSizesOf(parameters_)),
       progress_(NamesOf(parameters_), {options.find_unused_parameters, options.static_graph}),
@@ -79,6 +84,7 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
       is_view_(parameters_.size()),
       used_(parameters_.size(), true),
       round_(RoundOfAll(group_.size())) {
+  if (member().nccl()) CheckOnGpu(member(), parameters_);
   CheckReplicas("parameter", Describe(parameters_));
   CheckReplicas("buffer", Describe(buffers_));
   TakeReplicaOf(0);
@@ -122,16 +128,18 @@ absl::Span<uint8_t> ModuleReducer::MemoryOf(size_t parameter) const {
 
 void ModuleReducer::LayOut(absl::Span<const size_t> ready) {
   // The gradients as they are now, since the new places may be where others are.
-  const std::vector<uint8_t> before(memory_.begin(), memory_.end());
+  GroupMemory& gpu_or_host = member().memory();
+  const BorrowedMemory before = gpu_or_host.Borrow(memory_.size());
+  gpu_or_host.Copy(memory_, before->data());
   const GradientLayout old =
       std::exchange(layout_, LayOutGradients(sizes_, ready, BucketsOf(options_)));
-  std::fill(memory_.begin(), memory_.end(), uint8_t{0});
+  gpu_or_host.Zero(memory_);
   for (size_t p = 0; p < parameters_.size(); ++p) {
     const absl::Span<uint8_t> memory = MemoryOf(p);
     if (is_view_[p]) {
-      std::memcpy(memory.data(), before.data() + old.offset_bytes(p), memory.size());
-    } else if (parameters_[p].gradient) {
-      std::memcpy(memory.data(), parameters_[p].gradient->data, memory.size());
+      gpu_or_host.Copy(before->subspan(old.offset_bytes(p), memory.size()), memory.data());
+    } else {
+      CopyIn(p);
     }
     if (!options_.gradient_as_bucket_view) continue;
     const MutableElements& values = parameters_[p].values;
@@ -221,9 +229,15 @@ void ModuleReducer::Exchange(const std::function<void()>& part) {
 }
 
 void ModuleReducer::CopyIn(size_t parameter) {
+  const std::optional<MutableElements>& own = parameters_[parameter].gradient;
+  if (!is_view_[parameter] && own)
+    member().memory().Copy(InEngine(*own).bytes, MemoryOf(parameter).data());
+}
+
+void ModuleReducer::CopyOut(size_t parameter) {
   if (is_view_[parameter]) return;
-  const absl::Span<uint8_t> memory = MemoryOf(parameter);
-  std::memcpy(memory.data(), parameters_[parameter].gradient->data, memory.size());
+  auto* const own = static_cast<uint8_t*>(parameters_[parameter].gradient->data);
+  member().memory().Copy(MemoryOf(parameter), own);
 }
 
 MutableElements ModuleReducer::ElementsOf(const engine::Bucket& bucket) const {
@@ -250,10 +264,7 @@ void ModuleReducer::FinishBackward() {
   Exchange([this] { EndBuckets(); });
   ShareUse(progress_.used());
   progress_.ForgetUse();
-  for (size_t p = 0; p < parameters_.size(); ++p) {
-    const absl::Span<uint8_t> memory = MemoryOf(p);
-    if (!is_view_[p]) std::memcpy(parameters_[p].gradient->data, memory.data(), memory.size());
-  }
+  for (size_t p = 0; p < parameters_.size(); ++p) CopyOut(p);
   if (options_.check_reduction) CheckReduction();
 }
 
@@ -263,8 +274,8 @@ void ModuleReducer::EndBuckets() {
   for (size_t bucket = 0; bucket < ends_.size(); ++bucket) {
     ends_[bucket]();
     if (of_training && !round_.done.empty()) {
-      Scale(ElementsOf(layout_.buckets[bucket]),
-            ranks / static_cast<double>(round_.training.size()));
+      member().memory().Scale(ElementsOf(layout_.buckets[bucket]),
+                              ranks / static_cast<double>(round_.training.size()));
     }
   }
   ends_.clear();
@@ -282,7 +293,9 @@ void ModuleReducer::ShareUse(absl::Span<const uint8_t> used) {
 }
 
 void ModuleReducer::CheckReduction() {
-  const std::vector<int64_t> mine = {static_cast<int64_t>(ChecksumOf(memory_))};
+  std::vector<uint8_t> on_host(memory_.size());
+  member().memory().Read(memory_, on_host.data());
+  const std::vector<int64_t> mine = {static_cast<int64_t>(ChecksumOf(on_host))};
   std::vector<int64_t> all(static_cast<size_t>(group_.size()));
   distributed::all_gather(all, mine, group_);
   for (size_t rank = 1; rank < all.size(); ++rank) {
@@ -293,6 +306,20 @@ void ModuleReducer::CheckReduction() {
                      " differ from those of rank 0 after the backward; look for "
                      "code that writes to gradients before finish_backward returns"));
   }
+}
+
+double ModuleReducer::ClipGradients(double max_norm) {
+  if (shards_)
+    throw DistError(ErrorKind::kInvalidArgument,
+                    absl::StrCat(member().Context(),
+                                 ": clip_grad_norm of a DistributedDataParallel whose ranks have "
+                                 "shares; call that of the ZeroRedundancyOptimizer"));
+  return ClipByNorm(member().memory(), Gradients(), max_norm);
+}
+
+void ModuleReducer::ZeroGradients() {
+  for (const MutableElements& gradient : Gradients())
+    member().memory().Zero(InEngine(gradient).bytes);
 }
 
 std::vector<MutableElements> ModuleReducer::Gradients() const {
@@ -348,14 +375,17 @@ void ModuleReducer::ReduceToShards() {
   hook_ = [this](const distributed::GradientBucket& bucket) {
     const BucketShard shard = ShardOf(layout_.buckets[bucket.index], group_.rank(), group_.size());
     const absl::Span<float> all(static_cast<float*>(bucket.gradients.data), shard.end);
-    auto parts = std::make_shared<distributed::Work>(StartIn(member(), [&](engine::Group& group) {
-      return group.ReduceScatter(engine::ConstElements(all.subspan(0, shard.rest)),
-                                 engine::Elements(all.subspan(shard.begin, shard.part)),
+    auto parts = std::make_shared<distributed::Work>(
+        StartIn(member(), "reduce_scatter", {bucket.gradients}, [&](engine::Group& group) {
+          return group.ReduceScatter(engine::ConstElements(all.subspan(0, shard.rest)),
+                                     engine::Elements(all.subspan(shard.begin, shard.part)),
+                                     engine::ReduceOp::kMean);
+        }));
+    auto rest = std::make_shared<distributed::Work>(
+        StartIn(member(), "all_reduce", {bucket.gradients}, [&](engine::Group& group) {
+          return group.AllReduce(engine::Elements(all.subspan(shard.rest)),
                                  engine::ReduceOp::kMean);
-    }));
-    auto rest = std::make_shared<distributed::Work>(StartIn(member(), [&](engine::Group& group) {
-      return group.AllReduce(engine::Elements(all.subspan(shard.rest)), engine::ReduceOp::kMean);
-    }));
+        }));
     return [parts, rest] {
       parts->wait();
       rest->wait();
@@ -363,12 +393,12 @@ void ModuleReducer::ReduceToShards() {
   };
 }
 
-std::span<float> ModuleReducer::ValuesOf(size_t parameter) const {
+absl::Span<float> ModuleReducer::ValuesOf(size_t parameter) const {
   const MutableElements& values = parameters_[parameter].values;
   return {static_cast<float*>(values.data), values.count};
 }
 
-std::span<float> ModuleReducer::gradients() const {
+absl::Span<float> ModuleReducer::gradients() const {
   return {reinterpret_cast<float*>(memory_.data()), memory_.size() / sizeof(float)};
 }
 

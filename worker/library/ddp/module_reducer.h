@@ -42,6 +42,8 @@ class ModuleReducer {
   bool sync() const { return sync_; }
 
   std::vector<distributed::MutableElements> Gradients() const;
+  void ZeroGradients();
+  double ClipGradients(double max_norm);
   const std::vector<bool>& used_parameters() const { return used_; }
   size_t buckets() const { return layout_.buckets.size(); }
 
@@ -53,8 +55,8 @@ class ModuleReducer {
   JoinedGroup& member() const { return MemberOf(group_); }
   const std::string& NameOf(size_t parameter) const { return parameters_[parameter].name; }
   // Only for parameters of float32: the values of one, and all gradients.
-  std::span<float> ValuesOf(size_t parameter) const;
-  std::span<float> gradients() const;
+  absl::Span<float> ValuesOf(size_t parameter) const;
+  absl::Span<float> gradients() const;
 
  private:
   // Throws the error of an exchange again, if there was one.
@@ -75,7 +77,9 @@ class ModuleReducer {
   // After the first backward: the order in which rank `root` had its gradients.
   void LayOutAsOn(int root);
 
+  // Between memory_ and a gradient that the module keeps elsewhere.
   void CopyIn(size_t parameter);
+  void CopyOut(size_t parameter);
   void Complete(absl::Span<const size_t> parameters);
   // Runs a part of the exchange of buckets, and remembers its error.
   void Exchange(const std::function<void()>& part);

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -65,7 +64,7 @@ void ModuleReducer::Shadow() {
     if (round_.training.empty()) return;
     if (!round_.averages) continue;
     PrepareForward(round_);
-    std::fill(memory_.begin(), memory_.end(), uint8_t{0});
+    member().memory().Zero(memory_);
     for (const size_t parameter : all) CompletePlace(layout_.places[parameter]);
     Exchange([this] { EndBuckets(); });
     ShareUse(unused);

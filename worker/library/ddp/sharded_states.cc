@@ -17,6 +17,14 @@ using distributed::OptimizerPiece;
 using distributed::OptimizerStates;
 using distributed::Work;
 
+namespace {
+
+void CopyFloats(GroupMemory& memory, absl::Span<const float> from, float* to) {
+  memory.Copy(engine::ConstElements(from).bytes, reinterpret_cast<uint8_t*>(to));
+}
+
+}  // namespace
+
 ShardedStates::ShardedStates(ModuleReducer& reducer, size_t states)
     : reducer_(reducer), states_(states) {
   reducer_.ReduceToShards();
@@ -24,23 +32,34 @@ ShardedStates::ShardedStates(ModuleReducer& reducer, size_t states)
   const GradientLayout& layout = reducer_.layout();
   for (const engine::Bucket& bucket : layout.buckets) {
     const BucketShard shard = ShardOf(bucket, group.rank(), group.size());
-    shares_.push_back({bucket, shard, PiecesOf(layout, bucket, shard),
-                       std::vector<std::vector<float>>(states, std::vector<float>(shard.size()))});
+    Share share{bucket, shard, PiecesOf(layout, bucket, shard), {}};
+    for (size_t state = 0; state < states; ++state) {
+      share.states.push_back(memory().Borrow(shard.size() * sizeof(float)));
+      memory().Zero(*share.states.back());
+    }
+    shares_.push_back(std::move(share));
   }
-  const absl::Span<uint8_t> memory = reducer_.member().Allocate(layout.bytes);
-  values_ = {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)};
+  const absl::Span<uint8_t> values = reducer_.member().Allocate(layout.bytes);
+  values_ = {reinterpret_cast<float*>(values.data()), values.size() / sizeof(float)};
+}
+
+absl::Span<float> ShardedStates::StateOf(const Share& share, size_t state) {
+  const absl::Span<uint8_t> bytes = *share.states[state];
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
 void ShardedStates::ForEachPiece(const std::function<void(const OptimizerPiece&)>& each) {
   for (Share& share : shares_) {
     for (const ShardPiece& piece : share.pieces) {
-      OptimizerPiece given{
-          .parameter = piece.parameter,
-          .begin = piece.begin,
-          .values = reducer_.ValuesOf(piece.parameter).subspan(piece.begin, piece.size),
-          .gradients = reducer_.gradients().subspan(piece.offset, piece.size)};
-      for (std::vector<float>& state : share.states)
-        given.states.push_back(std::span(state).subspan(piece.kept, piece.size));
+      const auto part = [&](absl::Span<float> whole, size_t begin) {
+        return std::span(whole.data() + begin, piece.size);
+      };
+      OptimizerPiece given{.parameter = piece.parameter,
+                           .begin = piece.begin,
+                           .values = part(reducer_.ValuesOf(piece.parameter), piece.begin),
+                           .gradients = part(reducer_.gradients(), piece.offset)};
+      for (size_t state = 0; state < states_; ++state)
+        given.states.push_back(part(StateOf(share, state), piece.kept));
       each(given);
     }
   }
@@ -50,16 +69,19 @@ void ShardedStates::GatherValues() {
   for (const Share& share : shares_) {
     for (const ShardPiece& piece : share.pieces) {
       const auto from = reducer_.ValuesOf(piece.parameter).subspan(piece.begin, piece.size);
-      std::copy(from.begin(), from.end(), values_.begin() + piece.offset);
+      CopyFloats(memory(), from, values_.data() + piece.offset);
     }
   }
   std::vector<std::pair<const Share*, Work>> gathers;
   for (const Share& share : shares_) {
     const auto whole = values_.subspan(static_cast<size_t>(share.bucket.offset), share.shard.rest);
-    gathers.emplace_back(&share, StartIn(reducer_.member(), [&](engine::Group& group) {
-      const engine::Elements all(whole), part(whole.subspan(share.shard.begin, share.shard.part));
-      return group.AllGather(part.bytes, all.bytes);
-    }));
+    const distributed::MutableElements all(whole.data(), whole.size(),
+                                           distributed::DataType::kFloat32);
+    gathers.emplace_back(
+        &share, StartIn(reducer_.member(), "all_gather", {all}, [&](engine::Group& group) {
+          const engine::Elements part(whole.subspan(share.shard.begin, share.shard.part));
+          return group.AllGather(part.bytes, InEngine(all).bytes);
+        }));
   }
   const GradientLayout& layout = reducer_.layout();
   for (auto& [share, gather] : gathers) {
@@ -68,29 +90,29 @@ void ShardedStates::GatherValues() {
     const BucketShard others{
         .part = share->shard.rest, .rest = share->shard.end, .end = share->shard.end};
     for (const ShardPiece& piece : PiecesOf(layout, share->bucket, others)) {
-      const auto from = values_.subspan(piece.offset, piece.size);
-      std::copy(from.begin(), from.end(),
-                reducer_.ValuesOf(piece.parameter).begin() + static_cast<ptrdiff_t>(piece.begin));
+      CopyFloats(memory(), values_.subspan(piece.offset, piece.size),
+                 reducer_.ValuesOf(piece.parameter).data() + piece.begin);
     }
   }
 }
 
 double ShardedStates::ClipGradients(double max_norm) {
   // Each element once: the rest of a bucket counts on rank 0 alone.
-  std::vector<double> squares = {0};
+  std::vector<distributed::MutableElements> mine;
+  std::vector<distributed::Elements> counted;
   const bool first = reducer_.group().rank() == 0;
   for (const Share& share : shares_) {
     for (const ShardPiece& piece : share.pieces) {
-      if (piece.kept >= share.shard.part && !first) continue;
-      squares[0] += SumOfSquares(reducer_.gradients().subspan(piece.offset, piece.size));
+      mine.emplace_back(reducer_.gradients().data() + piece.offset, piece.size,
+                        distributed::DataType::kFloat32);
+      if (piece.kept < share.shard.part || first) counted.push_back(mine.back());
     }
   }
+  std::vector<double> squares = {memory().SumOfSquares(counted)};
   distributed::all_reduce(squares, distributed::ReduceOp::kSum, reducer_.group());
   const double norm = std::sqrt(squares[0]), factor = ClippingFactor(norm, max_norm);
   if (factor < 1) {
-    for (const Share& share : shares_)
-      for (const ShardPiece& piece : share.pieces)
-        Scale(reducer_.gradients().subspan(piece.offset, piece.size), factor);
+    for (const distributed::MutableElements& gradients : mine) memory().Scale(gradients, factor);
   }
   return norm;
 }
@@ -110,7 +132,9 @@ OptimizerStates ShardedStates::Consolidate(int to) const {
   for (const Share& share : shares_) {
     for (size_t state = 0; state < states_; ++state) {
       std::vector<float> all(static_cast<size_t>(group.size()) * share.shard.size());
-      distributed::all_gather(all, share.states[state], group);
+      std::vector<float> own(share.shard.size());
+      memory().Read(*share.states[state], own.data());
+      distributed::all_gather(all, own, group);
       if (group.rank() != to) continue;
       for (int rank = 0; rank < group.size(); ++rank) {
         const BucketShard shard = ShardOf(share.bucket, rank, group.size());
@@ -147,10 +171,9 @@ void ShardedStates::Load(const OptimizerStates& states) {
   for (Share& share : shares_) {
     for (const ShardPiece& piece : share.pieces) {
       for (size_t state = 0; state < states_; ++state) {
-        const auto from =
-            state_of(piece.parameter, state).begin() + static_cast<ptrdiff_t>(piece.begin);
-        std::copy(from, from + static_cast<ptrdiff_t>(piece.size),
-                  share.states[state].begin() + static_cast<ptrdiff_t>(piece.kept));
+        const float* const from = state_of(piece.parameter, state).data() + piece.begin;
+        memory().Write(
+            from, engine::Elements(StateOf(share, state).subspan(piece.kept, piece.size)).bytes);
       }
     }
   }

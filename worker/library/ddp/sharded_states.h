@@ -31,8 +31,10 @@ class ShardedStates {
     engine::Bucket bucket;
     BucketShard shard;
     std::vector<ShardPiece> pieces;
-    std::vector<std::vector<float>> states;  // by state, of the share
+    std::vector<BorrowedMemory> states;  // by state: floats of the share
   };
+  GroupMemory& memory() const { return reducer_.member().memory(); }
+  static absl::Span<float> StateOf(const Share& share, size_t state);
 
   ModuleReducer& reducer_;
   const size_t states_;

@@ -4,13 +4,11 @@
 #include <thread>
 #include <vector>
 
-#include "dp/ddp.h"
 #include "dp/distributed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/testing/fake_nccl.h"
 #include "worker/library/nccl/nccl_use.h"
-#include "worker/library/testing/listed_module.h"
 #include "worker/library/testing/rank_threads.h"
 #include "worker/library/testing/thrown.h"
 
@@ -123,7 +121,20 @@ TEST_F(NcclTest, OtherVerbsNameTheMemoryAndTheRemedy) {
   });
 }
 
-TEST_F(NcclTest, ThereAreNoMessagesAndNoReplicasOverIt) {
+TEST_F(NcclTest, MemoryOfAnotherGpuIsNamed) {
+  OnRanks(2, "nccl", [this](const ProcessGroup& group) {
+    EXPECT_TRUE(nccl_.UseDevice(1).ok());
+    auto* const other = reinterpret_cast<float*>(nccl_.Allocate(8).value());
+    const DistError error =
+        ErrorOf([&] { all_reduce(std::span(other, 2), ReduceOp::kSum, group); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("all_reduce of memory of device 1, and the group is on "
+                                        "device 0; copy it there, or join with option device 1"));
+    nccl_.Free(reinterpret_cast<uint8_t*>(other));
+  });
+}
+
+TEST_F(NcclTest, ThereAreNoMessagesOverIt) {
   OnRanks(2, "nccl", [](const ProcessGroup& group) {
     const std::span<float> gpu = OnGpu({0}, group);
     for (const DistError& error : {ErrorOf([&] { send(gpu, 1 - group.rank(), 0, group); }),
@@ -131,11 +142,6 @@ TEST_F(NcclTest, ThereAreNoMessagesAndNoReplicasOverIt) {
       EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
       EXPECT_THAT(error.what(), HasSubstr("use all_to_all, or make a group of backend gloo"));
     }
-    library::ListedModule module({{"w", {1}}});
-    const DistError ddp =
-        ErrorOf([&] { DistributedDataParallel(module, {.process_group = group}); });
-    EXPECT_EQ(ddp.kind(), ErrorKind::kUnsupported);
-    EXPECT_THAT(ddp.what(), HasSubstr("give process_group a group of backend gloo"));
   });
 }
 

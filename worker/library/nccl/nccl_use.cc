@@ -1,8 +1,7 @@
 #include "worker/library/nccl/nccl_use.h"
 
-#include <algorithm>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
@@ -11,9 +10,6 @@
 
 namespace dp::library {
 namespace {
-
-// The zeros that are copied to a GPU at a time.
-constexpr size_t kZerosMax = size_t{4} << 20;
 
 struct NcclOfProcess {
   Mutex mu;
@@ -93,8 +89,12 @@ absl::StatusOr<bool> AreOnDevice(const NcclUse& use, absl::string_view verb,
   bool host = false, device = false;
   for (const distributed::Elements& array : arrays) {
     if (array.bytes == 0) continue;
-    DP_ASSIGN_OR_RETURN(const bool on_device, use.api->IsOnDevice(array.data));
-    (on_device ? device : host) = true;
+    DP_ASSIGN_OR_RETURN(const std::optional<int> its, use.api->DeviceOf(array.data));
+    (its ? device : host) = true;
+    if (!its || *its == use.device) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(verb, " of memory of device ", *its, ", and the group is on device ",
+                     use.device, "; copy it there, or join with option device ", *its));
   }
   if (host && device)
     return absl::InvalidArgumentError(
@@ -109,17 +109,20 @@ absl::StatusOr<bool> AreOnDevice(const NcclUse& use, absl::string_view verb,
   return !host;
 }
 
+bool IsGpuMemory(const void* memory) {
+  NcclOfProcess& nccl = TheNccl();
+  MutexLock lock(nccl.mu);
+  engine::NcclApi* const api = nccl.replaced != nullptr ? nccl.replaced : nccl.loaded.get();
+  if (api == nullptr || memory == nullptr) return false;
+  const absl::StatusOr<std::optional<int>> device = api->DeviceOf(memory);
+  return device.ok() && device->has_value();
+}
+
 absl::StatusOr<NcclMemory> NcclMemory::Allocate(const NcclUse& use, size_t bytes) {
   if (bytes == 0) return NcclMemory({nullptr, FreedByNccl{use}}, 0);
   DP_RETURN_IF_ERROR(use.api->UseDevice(use.device));
   DP_ASSIGN_OR_RETURN(uint8_t* const memory, use.api->Allocate(bytes));
-  NcclMemory allocated({memory, FreedByNccl{use}}, bytes);
-  const std::vector<uint8_t> zeros(std::min(bytes, kZerosMax));
-  for (size_t done = 0; done < bytes; done += zeros.size()) {
-    const size_t next = std::min(zeros.size(), bytes - done);
-    DP_RETURN_IF_ERROR(use.api->Copy(zeros.data(), next, memory + done, use.stream));
-  }
-  return allocated;
+  return NcclMemory({memory, FreedByNccl{use}}, bytes);
 }
 
 void NcclMemory::FreedByNccl::operator()(uint8_t* memory) const { use.api->Free(memory); }

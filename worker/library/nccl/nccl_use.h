@@ -45,13 +45,16 @@ absl::StatusOr<NcclGroup> OpenNccl(OpenStore& store, int rank, int size, absl::D
 // From now on the process uses this NCCL; null: its own again. For tests.
 void ReplaceNccl(engine::NcclApi* nccl);
 
-// Whether the arrays of `verb` are a GPU's memory. Chooses the calling thread's device. Empty ones
-// count as the others. Errors: InvalidArgument they are of both kinds, or the host's with a verb
-// that takes a GPU's only.
+// Whether the arrays of `verb` are memory of the group's GPU. Chooses the calling thread's device.
+// Empty ones count as the others. Errors: InvalidArgument they are of both kinds, of another GPU,
+// or the host's with a verb that takes a GPU's only.
 absl::StatusOr<bool> AreOnDevice(const NcclUse& use, absl::string_view verb,
                                  std::initializer_list<distributed::Elements> arrays);
 
-// Memory of a group's GPU, zeros at first.
+// Whether the memory is a GPU's. False in a process that has no group over NCCL.
+bool IsGpuMemory(const void* memory);
+
+// Memory of a group's GPU. Holds anything at first.
 class NcclMemory {
  public:
   // Errors: those of NcclApi.

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -76,10 +77,17 @@ class NcclApi {
   // Memory of the chosen device. Errors: also ResourceExhausted.
   virtual absl::StatusOr<uint8_t*> Allocate(size_t bytes) = 0;
   virtual void Free(uint8_t* memory) = 0;
-  // Whether kernels can use this memory as it is: a GPU's, or managed by CUDA.
-  virtual absl::StatusOr<bool> IsOnDevice(const void* memory) = 0;
+  // The device whose kernels can use this memory as it is; nothing for the host's memory. Memory
+  // that CUDA manages is the chosen device's.
+  virtual absl::StatusOr<std::optional<int>> DeviceOf(const void* memory) = 0;
   // Between any two memories, after the earlier work of `stream`; blocks until the copy is done.
   virtual absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) = 0;
+  // The same between two memories of the chosen device, but returns at once: `stream` copies before
+  // its later work.
+  virtual absl::Status CopyOnStream(const uint8_t* from, size_t bytes, uint8_t* to,
+                                    Stream stream) = 0;
+  // Fills the device's memory with zeros, as CopyOnStream copies.
+  virtual absl::Status ZeroOnStream(uint8_t* memory, size_t bytes, Stream stream) = 0;
 };
 
 // Loads NCCL and the CUDA runtime at run time, so a program that offers NCCL starts on hosts

@@ -197,11 +197,20 @@ TEST_F(NcclCallsTest, ACopyIsBetweenAnyMemoriesAndDoneWhenItReturns) {
             absl::StrCat("copy 0x20 0x10 bytes=5 kind=", cudaMemcpyDefault, " 0x50\nawait 0x50\n"));
 }
 
-TEST_F(NcclCallsTest, MemoryOfAGpuAndManagedMemoryAreTheDevices) {
-  EXPECT_TRUE(api_->IsOnDevice(At(cudaMemoryTypeDevice)).value());
-  EXPECT_TRUE(api_->IsOnDevice(At(cudaMemoryTypeManaged)).value());
-  EXPECT_FALSE(api_->IsOnDevice(At(cudaMemoryTypeHost)).value());
-  EXPECT_FALSE(api_->IsOnDevice(At(cudaMemoryTypeUnregistered)).value());
+TEST_F(NcclCallsTest, ACopyAndZerosOnAStreamReturnAtOnce) {
+  auto* const to = static_cast<uint8_t*>(At(0x20));
+  EXPECT_TRUE(api_->CopyOnStream(static_cast<uint8_t*>(At(0x10)), 5, to, stream_).ok());
+  EXPECT_TRUE(api_->ZeroOnStream(to, 7, stream_).ok());
+  EXPECT_EQ(ToCuda(), absl::StrCat("copy 0x20 0x10 bytes=5 kind=", cudaMemcpyDeviceToDevice,
+                                   " 0x50\nset 0x20 0 bytes=7 0x50\n"));
+}
+
+TEST_F(NcclCallsTest, MemoryIsThatOfItsGpuAndManagedMemoryThatOfTheChosenOne) {
+  EXPECT_TRUE(api_->UseDevice(2).ok());
+  EXPECT_EQ(api_->DeviceOf(At(cudaMemoryTypeDevice)).value(), 6);
+  EXPECT_EQ(api_->DeviceOf(At(cudaMemoryTypeManaged)).value(), 2);
+  EXPECT_EQ(api_->DeviceOf(At(cudaMemoryTypeHost)).value(), std::nullopt);
+  EXPECT_EQ(api_->DeviceOf(At(cudaMemoryTypeUnregistered)).value(), std::nullopt);
 }
 
 TEST_F(NcclCallsTest, AGpusPlaceIsItsAddressOnThePciBus) {

@@ -47,6 +47,7 @@ struct Entries {
   DP_NCCL_ENTRY(cudaStreamDestroy);
   DP_NCCL_ENTRY(cudaStreamSynchronize);
   DP_NCCL_ENTRY(cudaMemcpyAsync);
+  DP_NCCL_ENTRY(cudaMemsetAsync);
   DP_NCCL_ENTRY(cudaEventQuery);
   DP_NCCL_ENTRY(cudaEventDestroy);
   DP_NCCL_ENTRY(cudaGetErrorString);
@@ -109,6 +110,7 @@ absl::StatusOr<Entries> FindEntries() {
   DP_NCCL_FIND(cuda, cudaStreamDestroy);
   DP_NCCL_FIND(cuda, cudaStreamSynchronize);
   DP_NCCL_FIND(cuda, cudaMemcpyAsync);
+  DP_NCCL_FIND(cuda, cudaMemsetAsync);
   DP_NCCL_FIND(cuda, cudaEventQuery);
   DP_NCCL_FIND(cuda, cudaEventDestroy);
   DP_NCCL_FIND(cuda, cudaGetErrorString);
@@ -308,11 +310,13 @@ class NcclLibrary : public NcclApi {
   }
   // As FreeStream.
   void Free(uint8_t* memory) override { (void)call_.cudaFree(memory); }
-  absl::StatusOr<bool> IsOnDevice(const void* memory) override {
+  absl::StatusOr<std::optional<int>> DeviceOf(const void* memory) override {
     cudaPointerAttributes attributes{};
     DP_RETURN_IF_ERROR(
         FromCuda("cudaPointerGetAttributes", call_.cudaPointerGetAttributes(&attributes, memory)));
-    return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+    if (attributes.type == cudaMemoryTypeDevice) return attributes.device;
+    if (attributes.type == cudaMemoryTypeManaged) return chosen_device;
+    return std::nullopt;
   }
 
   absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) override {
@@ -320,6 +324,16 @@ class NcclLibrary : public NcclApi {
     DP_RETURN_IF_ERROR(
         FromCuda("cudaMemcpyAsync", call_.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, on)));
     return FromCuda("cudaStreamSynchronize", call_.cudaStreamSynchronize(on));
+  }
+  absl::Status CopyOnStream(const uint8_t* from, size_t bytes, uint8_t* to,
+                            Stream stream) override {
+    return FromCuda("cudaMemcpyAsync",
+                    call_.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
+                                          static_cast<cudaStream_t>(stream)));
+  }
+  absl::Status ZeroOnStream(uint8_t* memory, size_t bytes, Stream stream) override {
+    return FromCuda("cudaMemsetAsync",
+                    call_.cudaMemsetAsync(memory, 0, bytes, static_cast<cudaStream_t>(stream)));
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -95,11 +96,23 @@ class FakeNccl : public NcclApi {
   void Finish(const std::shared_ptr<bool>& kernel) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     *kernel = true;
+    RunWhatCan();
     moved_.NotifyAll();
   }
 
-  absl::Status UseDevice(int) override DP_EXCLUDES(mu_) {
+  // Gives `work` on the device's memory to `stream`, as a kernel.
+  void Enqueue(Stream stream, std::function<void()> work) DP_EXCLUDES(mu_) {
+    if (stream == nullptr) return work();
     MutexLock lock(mu_);
+    auto done = std::make_shared<bool>(false);
+    kernels_.push_back({*AsStream(stream), std::move(work), done});
+    *AsStream(stream) = {done};
+    RunWhatCan();
+  }
+
+  absl::Status UseDevice(int device) override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    chosen_device_ = device;
     ++calls_;
     return absl::OkStatus();
   }
@@ -154,6 +167,7 @@ class FakeNccl : public NcclApi {
     Member* member = AsMember(communicator);
     member->world->aborted = true;
     for (const Call& call : member->world->lines[member->rank]) *call.done = true;
+    RunWhatCan();
     moved_.NotifyAll();
     delete member;
     --live_;
@@ -173,7 +187,7 @@ class FakeNccl : public NcclApi {
     auto done = std::make_shared<bool>(false);
     world.lines[member->rank].push_back({collective, *AsStream(stream), done});
     *AsStream(stream) = {done};
-    RunWhatCan(world);
+    RunWhatCan();
     moved_.NotifyAll();
     return absl::OkStatus();
   }
@@ -195,7 +209,7 @@ class FakeNccl : public NcclApi {
   }
   absl::StatusOr<bool> Passed(Event event) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    for (auto& [id, world] : worlds_) RunWhatCan(*world);
+    RunWhatCan();
     return AllDone(*AsStream(event));
   }
   absl::Status WaitOnStream(Stream stream, Event event) override DP_EXCLUDES(mu_) {
@@ -217,19 +231,32 @@ class FakeNccl : public NcclApi {
     std::unique_ptr<uint8_t[]> memory(new uint8_t[bytes]);
     uint8_t* const begin = memory.get();
     std::memset(begin, 0xa5, bytes);  // nobody may count on what it holds
-    allocated_[begin] = {std::move(memory), bytes};
+    allocated_[begin] = {std::move(memory), bytes, chosen_device_};
     return begin;
   }
   void Free(uint8_t* memory) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     live_ -= static_cast<int>(allocated_.erase(memory));
   }
-  absl::StatusOr<bool> IsOnDevice(const void* memory) override DP_EXCLUDES(mu_) {
+  // Memory that the test brings is of the chosen device.
+  absl::StatusOr<std::optional<int>> DeviceOf(const void* memory) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    return IsOnDevice(memory, 1);
+    return DeviceOf(memory, 1);
   }
-  absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream) override {
+  absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) override
+      DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (stream != nullptr && !AllDone(*AsStream(stream))) moved_.Wait(mu_);
     if (bytes > 0) std::memcpy(to, from, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status CopyOnStream(const uint8_t* from, size_t bytes, uint8_t* to,
+                            Stream stream) override {
+    Enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+    return absl::OkStatus();
+  }
+  absl::Status ZeroOnStream(uint8_t* memory, size_t bytes, Stream stream) override {
+    Enqueue(stream, [=] { std::memset(memory, 0, bytes); });
     return absl::OkStatus();
   }
 
@@ -247,9 +274,15 @@ class FakeNccl : public NcclApi {
     bool left = false;                    // a rank left in good order
     std::vector<std::deque<Call>> lines;  // by rank: given and not done
   };
+  struct Kernel {
+    Pending before;
+    std::function<void()> work;
+    std::shared_ptr<bool> done;
+  };
   struct Allocation {
     std::unique_ptr<uint8_t[]> memory;
     size_t bytes;
+    int device;
   };
   struct Member {
     std::shared_ptr<World> world;
@@ -263,12 +296,13 @@ class FakeNccl : public NcclApi {
     return std::all_of(pending.begin(), pending.end(), [](const auto& done) { return *done; });
   }
 
-  bool IsOnDevice(const void* memory, size_t bytes) const DP_REQUIRES(mu_) {
+  std::optional<int> DeviceOf(const void* memory, size_t bytes) const DP_REQUIRES(mu_) {
     const auto* const begin = static_cast<const uint8_t*>(memory);
     for (const auto& [allocation, has] : allocated_) {
-      if (begin >= allocation && begin + bytes <= allocation + has.bytes) return true;
+      if (begin >= allocation && begin + bytes <= allocation + has.bytes) return has.device;
     }
-    return on_device_(memory, bytes);
+    if (on_device_(memory, bytes)) return chosen_device_;
+    return std::nullopt;
   }
 
   bool AllOnDevice(const Collective& collective) const DP_REQUIRES(mu_) {
@@ -277,18 +311,40 @@ class FakeNccl : public NcclApi {
     used.push_back(collective.input);
     used.push_back(collective.output);
     return std::all_of(used.begin(), used.end(), [this](const auto& memory) DP_REQUIRES(mu_) {
-      return memory.empty() || IsOnDevice(memory.data(), memory.size());
+      return memory.empty() || DeviceOf(memory.data(), memory.size()).has_value();
     });
   }
 
-  void RunWhatCan(World& world) {
+  // Runs operations and kernels until none can begin.
+  void RunWhatCan() DP_REQUIRES(mu_) {
+    bool ran = true;
+    while (ran) {
+      ran = false;
+      for (auto& [id, world] : worlds_) ran |= RunOperations(*world);
+      ran |= RunKernels();
+    }
+  }
+
+  // These return whether anything ran.
+  bool RunKernels() DP_REQUIRES(mu_) {
+    const auto can_run = [](const Kernel& kernel) { return AllDone(kernel.before); };
+    const auto next = std::find_if(kernels_.begin(), kernels_.end(), can_run);
+    if (next == kernels_.end()) return false;
+    next->work();
+    *next->done = true;
+    kernels_.erase(next);
+    moved_.NotifyAll();
+    return true;
+  }
+  bool RunOperations(World& world) DP_REQUIRES(mu_) {
+    bool ran = false;
     const auto can_run = [](const std::deque<Call>& line) {
       return !line.empty() && AllDone(line.front().before);
     };
     while (!world.aborted && std::all_of(world.lines.begin(), world.lines.end(), can_run)) {
       std::vector<CallShape> shapes;
       for (const auto& line : world.lines) shapes.push_back(line.front().collective.shape);
-      if (!CheckShapesAgree(shapes).ok()) return;
+      if (!CheckShapesAgree(shapes).ok()) break;
       std::vector<Call> calls;
       for (std::deque<Call>& line : world.lines) {
         calls.push_back(line.front());
@@ -299,7 +355,9 @@ class FakeNccl : public NcclApi {
       for (size_t r = 0; r < calls.size(); ++r) RunPartOf(static_cast<int>(r), collectives);
       for (const Call& call : calls) *call.done = true;
       moved_.NotifyAll();
+      ran = true;
     }
+    return ran;
   }
 
   const OnDevice on_device_;
@@ -312,7 +370,9 @@ class FakeNccl : public NcclApi {
   int calls_ DP_GUARDED_BY(mu_) = 0;
   bool idle_see_errors_ DP_GUARDED_BY(mu_) = true;
   absl::Status error_ DP_GUARDED_BY(mu_);
+  inline static thread_local int chosen_device_ = 0;
   std::map<const uint8_t*, Allocation> allocated_ DP_GUARDED_BY(mu_);
+  std::deque<Kernel> kernels_ DP_GUARDED_BY(mu_);  // given and not done
   std::map<std::string, std::shared_ptr<World>> worlds_ DP_GUARDED_BY(mu_);
 };
 

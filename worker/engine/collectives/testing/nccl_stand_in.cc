@@ -153,6 +153,7 @@ cudaError_t cudaDeviceGetPCIBusId(char* place, int length, int device) {
 // The number of the memory's kind is its address.
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
   attributes->type = static_cast<cudaMemoryType>(reinterpret_cast<uintptr_t>(memory));
+  attributes->device = 6;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -203,6 +204,10 @@ cudaError_t cudaFree(void* memory) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   Note("copy ", to, " ", from, " bytes=", bytes, " kind=", kind, " ", stream);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  Note("set ", memory, " ", value, " bytes=", bytes, " ", stream);
   return cudaSuccess;
 }
 const char* cudaGetErrorString(cudaError_t) { return "an error of CUDA's"; }

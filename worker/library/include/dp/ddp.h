@@ -23,7 +23,7 @@ namespace dp::distributed {
 struct GradientBucket {
   size_t index = 0;  // buckets begin in this order on every rank
   bool is_last = false;
-  // This rank's gradients, one after the other, with gaps of zeros.
+  // This rank's gradients, one after the other, with gaps of zeros. In the group's memory.
   MutableElements gradients;
   // The parameters, by their index in Module::parameters, in the order in which they lie there.
   std::vector<size_t> parameters;
@@ -44,7 +44,8 @@ std::function<void()> fp16_compress_hook(const GradientBucket& bucket);
 std::function<void()> bf16_compress_hook(const GradientBucket& bucket);
 
 struct DistributedDataParallelOptions {
-  // For the reader only on the CPU: at most one device, "cpu". A rank has one device.
+  // For the reader only: at most one device, as a rank has one. "cpu", or over backend nccl the
+  // group's, as "cuda:0".
   std::vector<std::string> device_ids = {};
   std::string output_device = {};
   int dim = 0;  // where a rank's batch has its samples
@@ -146,6 +147,9 @@ class DistributedDataParallel {
   // The gradients, by index of their parameter. After a begin_forward they may have moved.
   std::vector<MutableElements> gradients();
   void zero_grad();
+  // After finish_backward, as the function of that name. Over backend nccl it waits for the stream.
+  // Errors: also kInvalidArgument a ZeroRedundancyOptimizer shares the gradients.
+  double clip_grad_norm(double max_norm);
   // By index: whether any rank's last backward had a gradient for the parameter. PyTorch's
   // optimizers leave the others alone. All are true without find_unused_parameters or static_graph.
   const std::vector<bool>& used_parameters() const;
@@ -161,7 +165,7 @@ class DistributedDataParallel {
 
 // Scales gradients of floats such that their norm, over all of them together, is at most
 // `max_norm`. Returns the norm before. The same bits on ranks that have the same gradients. Errors:
-// kInvalidArgument max_norm is not above 0, or an array is not of floats.
+// kInvalidArgument max_norm is not above 0, or an array is not of floats, or a GPU's.
 double clip_grad_norm(std::span<const MutableElements> gradients, double max_norm);
 
 }  // namespace dp::distributed

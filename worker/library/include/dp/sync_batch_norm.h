@@ -2,12 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "dp/distributed.h"
 #include "dp/module.h"
+
+namespace dp::library {
+class BatchNorm;
+}
 
 namespace dp::distributed {
 
@@ -15,7 +19,9 @@ namespace dp::distributed {
 // SyncBatchNorm. For each channel, y = (x - mean) / sqrt(variance + eps) * weight + bias. Arrays
 // are [samples x channels x positions]; positions is 1 for what a linear layer gives. Ranks may
 // have different numbers of samples, also none. In training, forward and backward are collectives
-// of the group: every rank calls them in the same order. Not thread-safe.
+// of the group: every rank calls them in the same order. All arrays are in the memory of the host,
+// or with backend nccl in that of the group's GPU. There, calls return at once, as the group's
+// operations do. Not thread-safe.
 class SyncBatchNorm {
  public:
   struct Options {
@@ -27,33 +33,31 @@ class SyncBatchNorm {
   };
 
   explicit SyncBatchNorm(size_t channels) : SyncBatchNorm(channels, Options()) {}
-  // Errors: kWrongState process_group is an empty handle.
+  // Errors: kWrongState process_group is an empty handle. kUnsupported the group's backend is nccl,
+  // and this build has no kernels for GPUs.
   SyncBatchNorm(size_t channels, const Options& options);
+  SyncBatchNorm(SyncBatchNorm&&) noexcept;
+  ~SyncBatchNorm();
 
   // Training: normalizes by the batch of all ranks, and moves the running values to it.
-  // Errors: kInvalidArgument the sizes of the arrays. kWrongState the ranks have fewer than two
-  // values for a channel.
+  // Errors: kInvalidArgument the sizes of the arrays, or their memory. kWrongState the ranks have
+  // fewer than two values for a channel.
   void forward(std::span<const float> input, std::span<float> output, size_t samples);
   // Evaluation: normalizes by the running values. No collective.
-  void evaluate(std::span<const float> input, std::span<float> output, size_t samples) const;
+  void evaluate(std::span<const float> input, std::span<float> output, size_t samples);
   // After a forward of the same `input`. Adds this rank's gradients of weight and bias to
   // weight_grad and bias_grad, which DistributedDataParallel averages.
   void backward(std::span<const float> input, std::span<const float> output_grad,
                 std::span<float> input_grad, size_t samples);
 
-  // For Module::parameters and Module::buffers.
-  std::vector<float> weight, bias, weight_grad, bias_grad;
-  std::vector<float> running_mean, running_var;
-  int64_t num_batches_tracked = 0;
+  // For Module::parameters and Module::buffers: by channel, in the group's memory, which this
+  // object owns. weight and running_var begin at 1, the others at 0.
+  std::span<float> weight, bias, weight_grad, bias_grad;
+  std::span<float> running_mean, running_var;
+  int64_t num_batches_tracked = 0;  // in the host's memory
 
  private:
-  void CheckSizes(size_t input, size_t output, size_t samples) const;
-
-  const Options options_;
-  ProcessGroup group_;
-  // The last forward's, by channel.
-  std::vector<double> mean_, inverse_deviation_;
-  double count_ = 0;  // values of a channel, on all ranks
+  std::unique_ptr<library::BatchNorm> norm_;
 };
 
 }  // namespace dp::distributed

@@ -21,6 +21,8 @@ namespace dp::distributed {
 struct OptimizerPiece {
   size_t parameter = 0;  // by its index in Module::parameters
   size_t begin = 0;      // the piece's first element within the parameter
+  // In the memory of the parameter. Over backend nccl, an update gives its kernels to the program's
+  // stream.
   std::span<float> values;
   std::span<const float> gradients;  // their mean over the ranks
   // The optimizer's states of these values, which begin at zero: momentum, for example.

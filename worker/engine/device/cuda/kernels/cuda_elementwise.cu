@@ -126,33 +126,6 @@ struct AddBiasOf {
   }
 };
 
-template <typename From, typename To>
-struct CastOf {
-  const From* in;
-  To* out;
-
-  template <int N>
-  __device__ void At(int64_t first) const {
-    const auto value = Vector<From, N>::Load(in + first);
-    Vector<To, N> rounded;
-#pragma unroll
-    for (int i = 0; i < N; ++i) rounded.values[i] = value.values[i];
-    rounded.Store(out + first);
-  }
-};
-
-template <>
-struct CastOf<float, int32_t> {
-  const float* in;
-  int32_t* out;
-
-  template <int N>
-  __device__ void At(int64_t first) const {
-#pragma unroll
-    for (int i = 0; i < N; ++i) out[first + i] = static_cast<int32_t>(in[first + i]);
-  }
-};
-
 }  // namespace
 
 template <typename T>
@@ -187,24 +160,15 @@ cudaError_t AddBias(cudaStream_t stream, const float* bias, Matrix shape, bool r
   return ForEach<kWidth<T>>(stream, shape.size(), AddBiasOf<T>{bias, shape.columns, relu, values});
 }
 
-// Four elements a thread: 16 bytes of the wider type.
-template <typename From, typename To>
-cudaError_t Cast(cudaStream_t stream, const From* in, int64_t size, To* out) {
-  return ForEach<4>(stream, size, CastOf<From, To>{in, out});
-}
-
 #define DP_INSTANTIATE(T)                                                           \
   template cudaError_t Add(cudaStream_t, const T*, const T*, int64_t, T*);          \
   template cudaError_t ReluForward(cudaStream_t, const T*, int64_t, T*);            \
   template cudaError_t ReluBackward(cudaStream_t, const T*, const T*, int64_t, T*); \
   template cudaError_t GeluForward(cudaStream_t, const T*, int64_t, T*);            \
   template cudaError_t GeluBackward(cudaStream_t, const T*, const T*, int64_t, T*); \
-  template cudaError_t AddBias(cudaStream_t, const float*, Matrix, bool, T*);       \
-  template cudaError_t Cast(cudaStream_t, const T*, int64_t, float*);               \
-  template cudaError_t Cast(cudaStream_t, const T*, int64_t, bf16*);
+  template cudaError_t AddBias(cudaStream_t, const float*, Matrix, bool, T*);
 DP_INSTANTIATE(float)
 DP_INSTANTIATE(bf16)
 #undef DP_INSTANTIATE
-template cudaError_t Cast(cudaStream_t, const float*, int64_t, int32_t*);
 
 }  // namespace dp::engine::cuda

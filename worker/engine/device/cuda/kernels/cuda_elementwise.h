@@ -30,9 +30,4 @@ cudaError_t GeluBackward(cudaStream_t stream, const T* in, const T* out_gradient
 template <typename T>
 cudaError_t AddBias(cudaStream_t stream, const float* bias, Matrix shape, bool relu, T* values);
 
-// out = in rounded to `To`: to nearest, ties to even. All pairs of float and bf16. Also float to
-// int32_t, for tokens that arrive as floats.
-template <typename From, typename To>
-cudaError_t Cast(cudaStream_t stream, const From* in, int64_t size, To* out);
-
 }  // namespace dp::engine::cuda

@@ -12,6 +12,7 @@
 // T is float or bf16, the precision of activations. Sums and intermediate values are floats.
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>

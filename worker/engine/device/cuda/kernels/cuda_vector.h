@@ -11,6 +11,8 @@ namespace dp::engine::cuda {
 
 __device__ inline float ToFloat(float value) { return value; }
 __device__ inline float ToFloat(bf16 value) { return __bfloat162float(value); }
+__device__ inline float ToFloat(half value) { return __half2float(value); }
+__device__ inline float ToFloat(double value) { return static_cast<float>(value); }
 
 // Rounds to nearest, ties to even.
 template <typename T>
@@ -22,6 +24,14 @@ __device__ inline float FromFloat<float>(float value) {
 template <>
 __device__ inline bf16 FromFloat<bf16>(float value) {
   return __float2bfloat16_rn(value);
+}
+template <>
+__device__ inline half FromFloat<half>(float value) {
+  return __float2half_rn(value);
+}
+template <>
+__device__ inline double FromFloat<double>(float value) {
+  return value;
 }
 
 // The type by which one instruction moves this many bytes.

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "worker/engine/device/cuda/kernels/cuda_cast.h"
 #include "worker/engine/device/cuda/kernels/cuda_cross_entropy.h"
 #include "worker/engine/device/cuda/kernels/cuda_elementwise.h"
 #include "worker/engine/device/cuda/network/cuda_network_shapes.h"

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "worker/engine/device/cuda/kernels/cuda_cast.h"
 #include "worker/engine/device/cuda/kernels/cuda_elementwise.h"
 #include "worker/engine/device/cuda/kernels/cuda_pooling.h"
 #include "worker/engine/device/cuda/kernels/cuda_transpose.h"

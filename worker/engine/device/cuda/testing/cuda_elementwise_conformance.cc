@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "worker/engine/device/cuda/kernels/cuda_cast.h"
 #include "worker/engine/device/cuda/kernels/cuda_dropout.h"
 #include "worker/engine/device/cuda/kernels/cuda_elementwise.h"
 #include "worker/engine/device/cuda/kernels/cuda_transpose.h"

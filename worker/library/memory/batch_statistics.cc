@@ -1,4 +1,4 @@
-#include "worker/library/batch_statistics.h"
+#include "worker/library/memory/batch_statistics.h"
 
 namespace dp::library {
 
@@ -35,7 +35,7 @@ BatchStatistics SumUp(std::span<const float> values, size_t samples, size_t chan
 }
 
 BatchStatistics Combine(std::span<const double> packed, size_t channels) {
-  const size_t width = 1 + 2 * channels;
+  const size_t width = BatchStatistics::PackedSize(channels);
   BatchStatistics all{.mean = std::vector<double>(channels),
                       .squares = std::vector<double>(channels)};
   for (size_t at = 0; at + width <= packed.size(); at += width) {

@@ -15,6 +15,7 @@ struct BatchStatistics {
   std::vector<double> squares;  // by channel
 
   // In one array: the count, the means, the squares.
+  static size_t PackedSize(size_t channels) { return 1 + 2 * channels; }
   std::vector<double> Packed() const;
 };
 
