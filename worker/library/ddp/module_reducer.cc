@@ -129,7 +129,7 @@ absl::Span<uint8_t> ModuleReducer::MemoryOf(size_t parameter) const {
 void ModuleReducer::LayOut(absl::Span<const size_t> ready) {
   // The gradients as they are now, since the new places may be where others are.
   GroupMemory& gpu_or_host = member().memory();
-  const BorrowedMemory before = gpu_or_host.Borrow(memory_.size());
+  BorrowedMemory before = gpu_or_host.Borrow(memory_.size());
   gpu_or_host.Copy(memory_, before->data());
   const GradientLayout old =
       std::exchange(layout_, LayOutGradients(sizes_, ready, BucketsOf(options_)));
@@ -145,6 +145,8 @@ void ModuleReducer::LayOut(absl::Span<const size_t> ready) {
     const MutableElements& values = parameters_[p].values;
     is_view_[p] = module_.move_gradient(p, {memory.data(), values.count, values.type});
   }
+  before.reset();
+  gpu_or_host.FreeSpare();  // as much as all gradients, which no step needs again
   for (size_t p = 0; p < parameters_.size(); ++p) {
     if (is_view_[p] || parameters_[p].gradient) continue;
     throw DistError(ErrorKind::kInvalidArgument,
@@ -318,6 +320,8 @@ double ModuleReducer::ClipGradients(double max_norm) {
 }
 
 void ModuleReducer::ZeroGradients() {
+  if (std::find(is_view_.begin(), is_view_.end(), false) == is_view_.end())
+    return member().memory().Zero(memory_);
   for (const MutableElements& gradient : Gradients())
     member().memory().Zero(InEngine(gradient).bytes);
 }

@@ -30,8 +30,10 @@ class GroupMemory {
 
   bool is_gpu() const { return nccl_.has_value(); }
 
-  // Holds anything at first, and begins at a multiple of 16 bytes.
+  // Holds anything at first, and begins at a multiple of 16 bytes. Memory that is given back stays
+  // this object's for the next, until FreeSpare.
   BorrowedMemory Borrow(size_t bytes);
+  void FreeSpare() { spare_->on_gpu.clear(); }
 
   void Zero(absl::Span<uint8_t> memory);
   // Within this memory; `to` has as many bytes.

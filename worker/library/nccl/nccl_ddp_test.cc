@@ -440,6 +440,18 @@ TEST_F(NcclDdpTest, AStepReturnsWhileTheGpuComputes) {
   });
 }
 
+TEST_F(NcclDdpTest, OnlyTheGradientsTakeMoreMemory) {
+  const HashStore store;
+  const Place place(ProcessGroup(Thread(store, 0, 1, "nccl")), &nccl_, nullptr);
+  PlacedModule module(place);
+  const int before = nccl_.live();
+  DistributedDataParallel ddp(module, {.process_group = place.group()});
+  EXPECT_EQ(nccl_.live(), before + 1);
+  Train(ddp, module, 2);  // the second forward moves the gradients
+  EXPECT_EQ(nccl_.live(), before + 1);
+  destroy_process_group(place.group());
+}
+
 TEST_F(NcclDdpTest, AParameterOfTheHostsMemoryIsNamed) {
   On(true, [](const Place& place) {
     ListedModule module({{"fc.weight", {1}}});
