@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 
@@ -37,8 +38,12 @@ struct Operation {
 class OperationQueue::State {
  public:
   State(const GroupOptions& options, std::function<void()> wake, const Clock& clock,
-        absl::Duration interval)
-      : timeout_(options.timeout), wake_(std::move(wake)), clock_(clock), interval_(interval) {}
+        absl::Duration interval, RunBy run_by)
+      : timeout_(options.timeout),
+        wake_(std::move(wake)),
+        clock_(clock),
+        interval_(interval),
+        run_by_(run_by) {}
 
   std::shared_ptr<Operation> Push(std::string name, Run run, std::optional<absl::Duration> timeout)
       DP_EXCLUDES(mu_) {
@@ -56,18 +61,15 @@ class OperationQueue::State {
       return operation;
     }
     pending_.push_back(operation);
-    changed_.NotifyAll();
+    work_.NotifyAll();
     return operation;
   }
 
   // The thread's body: runs one operation after another until closed.
   void RunAll() DP_EXCLUDES(mu_) {
-    while (std::shared_ptr<Operation> operation = Next()) {
-      absl::Status status = operation->run();
-      operation->run = nullptr;
+    while (const std::shared_ptr<Operation> operation = Next()) {
       MutexLock lock(mu_);
-      if (!status.ok()) Fail(status);
-      End(*operation, std::move(status));
+      Perform(*operation);
     }
     if (auto last = TakeLast()) last();
   }
@@ -75,6 +77,11 @@ class OperationQueue::State {
   absl::Status Wait(Operation& operation) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (!operation.done) {
+      if (run_by_ == RunBy::kWaiter && !running_ && !pending_.empty() &&
+          pending_.front().get() == &operation) {
+        RunHere();
+        continue;
+      }
       const absl::Duration left = operation.deadline - clock_.Now();
       if (left > absl::ZeroDuration()) {
         const bool looks = interval_ < left;
@@ -109,8 +116,8 @@ class OperationQueue::State {
     last_ = std::move(last);
     Stop({.kind = StopReason::Kind::kAbort, .why = absl::AbortedError("its group was closed")});
     closed_ = true;
-    changed_.NotifyAll();
-    while (wakers_ > 0) changed_.Wait(mu_);
+    work_.NotifyAll();
+    while (wakers_ > 0 || watched_ != nullptr) changed_.Wait(mu_);
   }
 
   void Break(const absl::Status& why) DP_EXCLUDES(mu_) {
@@ -129,20 +136,62 @@ class OperationQueue::State {
   }
 
  private:
-  // Null when closed and empty. Operations behind a failed or stopped one end here, without
-  // running.
+  // The operation that the queue's thread runs next. Null when closed and empty.
   std::shared_ptr<Operation> Next() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     for (;;) {
-      while (pending_.empty() && !closed_) changed_.Wait(mu_);
+      while (running_ || (pending_.empty() && !closed_)) AwaitWork();
       if (pending_.empty()) return nullptr;
-      std::shared_ptr<Operation> operation = std::move(pending_.front());
-      pending_.pop_front();
-      operation->times.begun = clock_.Now();
-      if (failure_.ok() && stop_.kind == StopReason::Kind::kNone) return operation;
-      End(*operation, Refusal(operation->name));
-      operation->run = nullptr;
+      if (std::shared_ptr<Operation> operation = Begin()) return operation;
     }
+  }
+
+  // Takes the first operation. One behind a failed or stopped one ends here, without running.
+  std::shared_ptr<Operation> Begin() DP_REQUIRES(mu_) {
+    std::shared_ptr<Operation> operation = std::move(pending_.front());
+    pending_.pop_front();
+    operation->times.begun = clock_.Now();
+    running_ = failure_.ok() && stop_.kind == StopReason::Kind::kNone;
+    if (running_) return operation;
+    End(*operation, Refusal(operation->name));
+    operation->run = nullptr;
+    return nullptr;
+  }
+
+  // Runs what has begun; releases mu_ meanwhile.
+  void Perform(Operation& operation) DP_REQUIRES(mu_) {
+    mu_.Unlock();
+    absl::Status status = operation.run();
+    operation.run = nullptr;
+    mu_.Lock();
+    if (!status.ok()) Fail(status);
+    running_ = false;
+    End(operation, std::move(status));
+  }
+
+  // Runs the first operation on the thread that waits for it. The queue's thread watches its
+  // deadline, which mostly comes after the time at which that thread looks anyway.
+  void RunHere() DP_REQUIRES(mu_) {
+    const std::shared_ptr<Operation> operation = Begin();
+    if (operation == nullptr) return;
+    watched_ = operation;
+    if (operation->deadline < looks_at_) work_.NotifyAll();
+    Perform(*operation);
+    watched_ = nullptr;
+    if (!pending_.empty() || closed_) work_.NotifyAll();
+    if (closed_) changed_.NotifyAll();
+  }
+
+  // The queue's thread, while it has nothing to run.
+  void AwaitWork() DP_REQUIRES(mu_) {
+    const absl::Time now = clock_.Now();
+    if (watched_ != nullptr && watched_->deadline <= now && stop_.kind == StopReason::Kind::kNone)
+      return Stop({.kind = StopReason::Kind::kDeadline, .timeout = watched_->timeout});
+    if (looks_at_ <= now) looks_at_ = absl::InfiniteFuture();
+    if (watched_ != nullptr && watched_->deadline > now)
+      looks_at_ = std::min(looks_at_, watched_->deadline);
+    if (looks_at_ == absl::InfiniteFuture()) return work_.Wait(mu_);
+    (void)work_.WaitFor(mu_, looks_at_ - now);
   }
 
   std::function<void()> TakeLast() DP_EXCLUDES(mu_) {
@@ -185,8 +234,14 @@ class OperationQueue::State {
   const std::function<void()> wake_;
   const Clock& clock_;
   const absl::Duration interval_;
+  const RunBy run_by_;
   mutable Mutex mu_;
-  CondVar changed_;
+  CondVar changed_;  // an operation has ended; for callers
+  CondVar work_;     // for the queue's thread
+  bool running_ DP_GUARDED_BY(mu_) = false;
+  std::shared_ptr<Operation> watched_ DP_GUARDED_BY(mu_);  // run by a thread that waits for it
+  // When the queue's thread wakes by itself.
+  absl::Time looks_at_ DP_GUARDED_BY(mu_) = absl::InfiniteFuture();
   std::deque<std::shared_ptr<Operation>> pending_ DP_GUARDED_BY(mu_);
   absl::Status failure_ DP_GUARDED_BY(mu_);  // of the first operation that failed
   StopReason stop_ DP_GUARDED_BY(mu_);
@@ -210,8 +265,8 @@ class OperationQueue::QueuedWork : public Work {
 };
 
 OperationQueue::OperationQueue(const GroupOptions& options, std::function<void()> wake,
-                               const Clock& clock, absl::Duration interval)
-    : state_(std::make_shared<State>(options, std::move(wake), clock, interval)),
+                               const Clock& clock, absl::Duration interval, RunBy run_by)
+    : state_(std::make_shared<State>(options, std::move(wake), clock, interval, run_by)),
       thread_([state = state_] {
         pthread_setname_np(pthread_self(), "collectives");
         state->RunAll();

@@ -22,16 +22,24 @@ struct StopReason {
   absl::Duration timeout;  // with kDeadline: the timeout that passed
 };
 
+// Runs an operation for which a thread waits.
+enum class RunBy {
+  kThread,  // the queue's thread
+  // The waiting thread, if the operation has not begun. This spares two changes of threads, and the
+  // memory stays in the cache of one core.
+  kWaiter,
+};
+
 // The queue and thread of a group: runs its operations one after another, in order, and ends them
 // early on Abort and at their deadlines. Owned by its group, which outlives it. Push from one
 // thread; the rest from any. The thread in Work::Wait notices a deadline, so an idle group costs
-// nothing.
+// nothing. While that thread runs the operation itself, the queue's does.
 //
 // To unblock the running operation, the queue sets the stop reason and then calls `wake`, given by
 // the backend. The operation then returns soon, having released the caller's memory.
 class OperationQueue {
  public:
-  // One operation, run on the queue's thread. Once stop_reason() is set it returns an error soon.
+  // One operation. Once stop_reason() is set it returns an error soon.
   using Run = std::function<absl::Status()>;
 
   // `wake` makes a running operation check stop_reason(). Any thread may call it, maybe more than
@@ -39,7 +47,7 @@ class OperationQueue {
   // at this interval.
   OperationQueue(const GroupOptions& options, std::function<void()> wake,
                  const Clock& clock = Clock::Steady(),
-                 absl::Duration interval = absl::InfiniteDuration());
+                 absl::Duration interval = absl::InfiniteDuration(), RunBy run_by = RunBy::kThread);
   // Same as Close.
   ~OperationQueue();
 

@@ -1,6 +1,8 @@
 #include "worker/engine/collectives/operation_queue.h"
 
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "base/mutex.h"
@@ -100,6 +102,107 @@ TEST_F(OperationQueueTest, AbortTellsItsFirstReason) {
   queue_.Abort(absl::CancelledError("the job was cancelled"));
   queue_.Abort(absl::CancelledError("a later reason"));
   EXPECT_THAT(std::string(blocked->Wait().message()), HasSubstr("the job was cancelled"));
+}
+
+// A queue whose operations run on the threads that wait for them.
+class RunByWaiterTest : public ::testing::Test {
+ protected:
+  RunByWaiterTest() : RunByWaiterTest(absl::Seconds(30)) {}
+  explicit RunByWaiterTest(absl::Duration timeout)
+      : queue_(
+            {.timeout = timeout}, [this] { Wake(); }, Clock::Steady(), absl::InfiniteDuration(),
+            RunBy::kWaiter) {}
+
+  void Wake() {
+    MutexLock lock(mu_);
+    changed_.NotifyAll();
+  }
+  // An operation that ends when `go_` is set, or the queue stops it.
+  std::unique_ptr<Work> PushBlocked(const std::string& name) {
+    return queue_.Push(name, [this, name] {
+      MutexLock lock(mu_);
+      begun_ = true;
+      changed_.NotifyAll();
+      while (!go_ && queue_.stop_reason().kind == StopReason::Kind::kNone) changed_.Wait(mu_);
+      return go_ ? absl::OkStatus() : queue_.StopError(name, {1});
+    });
+  }
+  void AwaitBegun() {
+    MutexLock lock(mu_);
+    while (!begun_) changed_.Wait(mu_);
+  }
+  void Go() {
+    MutexLock lock(mu_);
+    go_ = true;
+    changed_.NotifyAll();
+  }
+  std::unique_ptr<Work> PushNoting(std::vector<std::thread::id>& threads) {
+    return queue_.Push("noting", [&] {
+      threads.push_back(std::this_thread::get_id());
+      return absl::OkStatus();
+    });
+  }
+
+  Mutex mu_;
+  CondVar changed_;
+  bool begun_ = false;
+  bool go_ = false;
+  OperationQueue queue_;
+};
+
+TEST_F(RunByWaiterTest, AWaiterRunsWhatHasNotBegunAndNothingElse) {
+  std::vector<std::thread::id> threads;
+  const auto blocked = PushBlocked("first");
+  AwaitBegun();  // on the queue's thread
+  const auto second = PushNoting(threads), third = PushNoting(threads);
+  std::jthread go([this] { Go(); });
+  EXPECT_EQ(third->Wait(), absl::OkStatus());
+  EXPECT_TRUE(second->done());
+  EXPECT_EQ(blocked->Wait(), absl::OkStatus());
+  ASSERT_EQ(threads.size(), 2);
+  EXPECT_NE(threads[0], std::this_thread::get_id());  // nobody waited for it
+}
+
+TEST_F(RunByWaiterTest, TheWaiterMostlyWinsARaceWithTheQueuesThread) {
+  std::vector<std::thread::id> threads;
+  // The thread has to wake first; once in so many times it is slower at least.
+  for (int i = 0; i < 10'000; ++i) {
+    EXPECT_EQ(PushNoting(threads)->Wait(), absl::OkStatus());
+    if (threads.back() == std::this_thread::get_id()) return;
+  }
+  FAIL() << "the queue's thread has run all operations";
+}
+
+TEST_F(RunByWaiterTest, AnAbortEndsWhatTheWaiterRuns) {
+  const auto blocked = PushBlocked("all_reduce 1");
+  std::jthread abort([this] {
+    AwaitBegun();
+    queue_.Abort(absl::CancelledError("the job was cancelled"));
+  });
+  EXPECT_THAT(std::string(blocked->Wait().message()), HasSubstr("the job was cancelled"));
+}
+
+TEST_F(RunByWaiterTest, CloseAwaitsWhatAWaiterRuns) {
+  const auto blocked = PushBlocked("all_reduce 1");
+  std::jthread waiter([&] { EXPECT_EQ(blocked->Wait().code(), absl::StatusCode::kAborted); });
+  AwaitBegun();
+  queue_.Close();
+  EXPECT_TRUE(blocked->done());
+}
+
+class ShortRunByWaiterTest : public RunByWaiterTest {
+ protected:
+  ShortRunByWaiterTest() : RunByWaiterTest(absl::Milliseconds(20)) {}
+};
+
+// Whoever runs them: the queue's thread notices the deadlines, also after it has slept since the
+// operation before.
+TEST_F(ShortRunByWaiterTest, DeadlinesHold) {
+  std::vector<std::thread::id> threads;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(PushNoting(threads)->Wait(), absl::OkStatus());
+  const absl::Status status = PushBlocked("all_reduce 1")->Wait();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(status.message(), "all_reduce 1: rank 1 did not arrive within 20ms");
 }
 
 }  // namespace

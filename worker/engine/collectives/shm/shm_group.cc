@@ -39,7 +39,7 @@ struct Connected {
 
   SharedSegment segment;
   RankTicks ticks;
-  ShmRank rank;  // the queue thread's
+  ShmRank rank;  // of the thread that runs an operation
   RankWatch watch;
 };
 
@@ -51,7 +51,9 @@ class ShmGroup : public Group {
         timeout_(options.group.timeout),
         connect_timeout_(options.connect_timeout),
         names_(options.names),
-        queue_(options.group, [this] { Interrupt(); }) {}
+        queue_(
+            options.group, [this] { Interrupt(); }, Clock::Steady(), absl::InfiniteDuration(),
+            RunBy::kWaiter) {}
 
   // The links go before the queue.
   ~ShmGroup() override { queue_.Close(); }
@@ -167,7 +169,7 @@ class ShmGroup : public Group {
   const std::vector<int> names_;
   uint64_t operations_ = 0;
   size_t heap_used_ = 0;
-  std::unique_ptr<Connected> connected_;  // set by the queue's thread, once
+  std::unique_ptr<Connected> connected_;  // set by the first operation
   Mutex mu_;
   RankTicks* interruptible_ DP_GUARDED_BY(mu_) = nullptr;  // of connected_
   OperationQueue queue_;                                   // its thread uses the rest
