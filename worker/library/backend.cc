@@ -35,7 +35,7 @@ absl::StatusOr<OpenedGroup> OpenGloo(OpenStore& store, const GroupPlace& place,
                                      const Variables& variables) {
   auto group = engine::ConnectGloo(*store.store, place.rank, place.size,
                                    {.group = {.timeout = place.timeout},
-                                    .connect_timeout = place.timeout,
+                                    .connect_timeout = place.connect_timeout,
                                     .address = AddressOf(store, variables),
                                     .interface = InterfaceOf(variables)});
   DP_RETURN_IF_ERROR(WithAddressRemedy(group.status()));
@@ -46,7 +46,7 @@ absl::StatusOr<OpenedGroup> OpenHierarchical(OpenStore& store, const GroupPlace&
                                              const Variables& variables) {
   auto hosts = engine::ConnectHierarchical(*store.store, place.rank, place.size,
                                            {.group = {.timeout = place.timeout},
-                                            .connect_timeout = place.timeout,
+                                            .connect_timeout = place.connect_timeout,
                                             .address = AddressOf(store, variables),
                                             .interface = InterfaceOf(variables),
                                             .host = ""});
@@ -104,7 +104,7 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend,
   if (backend == "mpi") {
     DP_ASSIGN_OR_RETURN(auto group, engine::ConnectMpi(*store->store, place.rank, place.size,
                                                        {.group = options,
-                                                        .connect_timeout = place.timeout,
+                                                        .connect_timeout = place.connect_timeout,
                                                         .address = AddressOf(*store, variables)}));
     return OpenedGroup{std::move(group), backend, {}};
   }
@@ -115,7 +115,7 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend,
     return OpenedGroup{std::move(opened.group), backend, {}};
   }
   auto group = engine::ConnectShm(*store->store, place.rank, place.size,
-                                  {.group = options, .connect_timeout = place.timeout});
+                                  {.group = options, .connect_timeout = place.connect_timeout});
   if (group.ok()) return OpenedGroup{*std::move(group), "shm", {}};
   if (!absl::IsFailedPrecondition(group.status())) return group.status();
   return absl::FailedPreconditionError(absl::StrCat(

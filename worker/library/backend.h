@@ -23,7 +23,8 @@ absl::StatusOr<std::string> BackendNamed(absl::string_view name, const NcclPlace
 struct GroupPlace {
   int rank = 0;
   int size = 1;
-  absl::Duration timeout;  // of joining, and of every operation
+  absl::Duration timeout;  // of every operation
+  absl::Duration connect_timeout;
   NcclPlace nccl;
 };
 

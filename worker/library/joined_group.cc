@@ -1,16 +1,21 @@
 #include "worker/library/joined_group.h"
 
 #include <algorithm>
+#include <exception>
 #include <new>
+#include <numeric>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
+#include "store/prefix_store.h"
 #include "store/wire/deadline.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/store_arrival.h"
+#include "worker/library/agreement/group_agreement.h"
+#include "worker/library/agreement/unanimity.h"
 #include "worker/library/backend.h"
 #include "worker/library/dist_error.h"
 
@@ -34,17 +39,61 @@ constexpr absl::Duration kSameVerdict = absl::Seconds(5);
 
 std::string BarrierPrefix(int64_t number) { return absl::StrCat("monitored_barrier/", number); }
 
+std::string ContextOf(const JoinedGroup::Options& options) {
+  return absl::StrCat("group '", options.name, "', rank ", options.rank);
+}
+
+// The keys of this run: a group of the same name may have met in the store before.
+std::shared_ptr<OpenStore> OwnKeys(const std::shared_ptr<OpenStore>& store,
+                                   const JoinedGroup::Options& options) {
+  const std::string prefix = absl::StrCat("dp/", options.name);
+  const int64_t run = OrThrow(store->store->Add(absl::StrCat(prefix, "/runs/", options.rank), 1),
+                              ErrorSource::kStore, absl::StrCat("group '", options.name, "'"));
+  return OpenPrefixStore(absl::StrCat(prefix, "/run_", run), store);
+}
+
+std::vector<int> RanksOf(const JoinedGroup::Options& options) {
+  std::vector<int> ranks(static_cast<size_t>(options.size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 }  // namespace
 
-JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> store, Options options)
-    : options_(std::move(options)), store_(OwnKeys(store, options_)) {
-  absl::StatusOr<OpenedGroup> opened = OpenGroup(
-      options_.backend, store_, {options_.rank, options_.size, options_.timeout, options_.nccl},
-      VariablesOfProcess());
+std::shared_ptr<JoinedGroup> JoinedGroup::Join(const std::shared_ptr<OpenStore>& store,
+                                               Options options) {
+  const absl::Duration timeout = options.timeout;
+  return std::make_shared<JoinedGroup>(OwnKeys(store, options), std::move(options), timeout);
+}
+
+JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> keys, Options options,
+                         absl::Duration connect_timeout)
+    : options_(std::move(options)), store_(std::move(keys)) {
+  const wire::Deadline deadline(connect_timeout);
+  PrefixStore joined_keys("joined/", *store_->store);
+  Unanimity all(joined_keys, options_.rank, RanksOf(options_));
+  const auto object = [&](absl::string_view why) {  // the reason counts, not whether peers learn it
+    (void)all.Object(absl::StrCat("rank ", options_.rank, " could not join: ", why));
+  };
+  absl::StatusOr<OpenedGroup> opened;
+  try {
+    opened =
+        OpenGroup(options_.backend, store_,
+                  {options_.rank, options_.size, options_.timeout, connect_timeout, options_.nccl},
+                  VariablesOfProcess());
+  } catch (const std::exception& thrown) {  // by a backend of the program
+    object(thrown.what());
+    throw;
+  }
+  if (!opened.ok()) object(opened.status().message());
   // All ranks get this verdict. Rank 0 may serve the store, so it stays until they have read it.
   if (absl::IsFailedPrecondition(opened.status()))
     (void)store_->store->Barrier("no_group", options_.size, kSameVerdict);  // a courtesy
   if (!opened.ok()) ThrowJoinError(opened.status(), Context());
+  // Backends let a rank go on once its own connections stand.
+  const absl::StatusOr<std::string> objection = all.Consent("connect", deadline.left());
+  if (!objection.ok()) ThrowJoinError(objection.status(), Context());
+  if (!objection->empty()) ThrowJoinError(absl::UnavailableError(*objection), Context());
   backend_ = opened->backend;
   nccl_ = opened->nccl;
   memory_ = std::make_unique<GroupMemory>(nccl_, Context());
@@ -54,17 +103,7 @@ JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> store, Options options)
                                           [store = store_](engine::Group* group) { delete group; });
 }
 
-std::shared_ptr<OpenStore> JoinedGroup::OwnKeys(const std::shared_ptr<OpenStore>& store,
-                                                const Options& options) {
-  const std::string prefix = absl::StrCat("dp/", options.name);
-  const int64_t run = OrThrow(store->store->Add(absl::StrCat(prefix, "/runs/", options.rank), 1),
-                              ErrorSource::kStore, absl::StrCat("group '", options.name, "'"));
-  return OpenPrefixStore(absl::StrCat(prefix, "/run_", run), store);
-}
-
-std::string JoinedGroup::Context() const {
-  return absl::StrCat("group '", options_.name, "', rank ", options_.rank);
-}
+std::string JoinedGroup::Context() const { return ContextOf(options_); }
 
 std::unique_ptr<engine::Work> JoinedGroup::Start(const Begin& begin) {
   engine::Group& group = here();
@@ -125,6 +164,7 @@ int JoinedGroup::RankOf(int global_rank) const {
 
 void JoinedGroup::MonitoredBarrier(absl::Duration timeout) {
   CheckHere();
+  CheckTimeout(timeout, absl::StrCat(Context(), ": monitored_barrier"));
   const wire::Deadline deadline(timeout);
   const int64_t number = ++monitored_barriers_;
   std::vector<int> missing;
@@ -148,20 +188,27 @@ std::shared_ptr<JoinedGroup> JoinedGroup::MakeGroup(const std::vector<int>& rank
                                                     absl::string_view backend,
                                                     absl::Duration timeout) {
   CheckHere();
+  CheckTimeout(timeout, absl::StrCat(Context(), ": new_group"));
   CheckRanks(ranks);
-  const std::string name = absl::StrCat("group_", ++groups_made_);
-  const auto self = std::find(ranks.begin(), ranks.end(), options_.rank);
-  if (self == ranks.end()) return nullptr;
-  Options options{.name = name,
-                  .backend = options_.backend,
-                  .rank = static_cast<int>(self - ranks.begin()),
-                  .size = static_cast<int>(ranks.size()),
-                  .timeout = timeout,
-                  .global_ranks = ranks,
-                  .nccl = options_.nccl};
+  Options options = options_;
+  options.timeout = timeout;
+  options.global_ranks = ranks;
   if (!backend.empty())
     options.backend = OrThrow(BackendNamed(backend, options.nccl), ErrorSource::kCaller);
-  return std::make_shared<JoinedGroup>(store_, std::move(options));
+  options.name = absl::StrCat("group_", ++groups_made_);
+  const wire::Deadline deadline(timeout);
+  const std::shared_ptr<OpenStore> keys = OpenPrefixStore(options.name, store_);
+  PrefixStore agreement("agreement/", *keys->store);
+  const WantedGroup wanted{
+      options_.rank, ranks,
+      absl::StrCat("gives ", engine::RankNames(ranks), " and backend ", options.backend)};
+  OrThrow(AgreeOnGroup(agreement, wanted, absl::StrCat("new_group ", groups_made_), timeout),
+          ErrorSource::kOperation, Context());
+  const auto self = std::find(ranks.begin(), ranks.end(), options_.rank);
+  if (self == ranks.end()) return nullptr;
+  options.rank = static_cast<int>(self - ranks.begin());
+  options.size = static_cast<int>(ranks.size());
+  return std::make_shared<JoinedGroup>(keys, std::move(options), deadline.left());
 }
 
 void JoinedGroup::CheckRanks(const std::vector<int>& ranks) const {
@@ -191,6 +238,13 @@ void JoinedGroup::Leave() {
   }
   nccl_memory_.clear();
   store_.reset();
+}
+
+void CheckTimeout(absl::Duration timeout, absl::string_view call) {
+  if (timeout > absl::ZeroDuration()) return;
+  throw DistError(ErrorKind::kInvalidArgument,
+                  absl::StrCat(call, ": timeout is ", absl::ToInt64Milliseconds(timeout),
+                               " ms; give more than 0"));
 }
 
 JoinedGroup& MemberOf(const distributed::ProcessGroup& group) {

@@ -34,8 +34,12 @@ class JoinedGroup {
     NcclPlace nccl;
   };
 
-  // Joins the ranks that meet in `store`, of which each has the same name and size.
-  JoinedGroup(std::shared_ptr<OpenStore> store, Options options);
+  // Joins the ranks that meet in `store`, which have the same name. Blocks until all have joined.
+  static std::shared_ptr<JoinedGroup> Join(const std::shared_ptr<OpenStore>& store,
+                                           Options options);
+  // Connects ranks that agree on the options, through keys of this group alone. Blocks until all
+  // are connected, or one has failed.
+  JoinedGroup(std::shared_ptr<OpenStore> keys, Options options, absl::Duration connect_timeout);
 
   const Options& options() const { return options_; }
   // "shm", "hierarchical", "gloo", "nccl", "mpi" or a registered one.
@@ -57,7 +61,7 @@ class JoinedGroup {
   GroupMemory& memory() { return *memory_; }
   // The rank in this group of a rank of the default group.
   int RankOf(int global_rank) const;
-  // Blocks until every rank has called it.
+  // Blocks until every rank has called it. The time limit is positive, also that of MakeGroup.
   void MonitoredBarrier(absl::Duration timeout);
   // A group of `ranks` of this one, which all ranks of this one make together. Null on the ranks
   // that are not in it. An empty backend is this group's.
@@ -72,9 +76,6 @@ class JoinedGroup {
  private:
   void CheckHere() const;
   void CheckRanks(const std::vector<int>& ranks) const;
-  // The keys of this run: a group of the same name may have met in the store before.
-  static std::shared_ptr<OpenStore> OwnKeys(const std::shared_ptr<OpenStore>& store,
-                                            const Options& options);
   std::shared_ptr<engine::Group> group() const DP_EXCLUDES(mu_);
   std::optional<std::string> why_aborted() const DP_EXCLUDES(mu_);
 
@@ -91,6 +92,9 @@ class JoinedGroup {
   std::shared_ptr<engine::Group> group_ DP_GUARDED_BY(mu_);  // null once the rank has left
   std::optional<std::string> why_aborted_ DP_GUARDED_BY(mu_);
 };
+
+// Throws kInvalidArgument unless the time limit of `call` is positive.
+void CheckTimeout(absl::Duration timeout, absl::string_view call);
 
 // The membership behind a handle. Throws for an empty one.
 JoinedGroup& MemberOf(const distributed::ProcessGroup& group);

@@ -37,22 +37,20 @@ std::shared_ptr<JoinedGroup> Join(const InitOptions& options) {
   const library::NcclPlace nccl{options.device, options.stream};
   const std::string backend =
       library::OrThrow(library::BackendNamed(options.backend, nccl), ErrorSource::kCaller);
-  if (options.timeout <= std::chrono::milliseconds::zero()) {
-    throw DistError(ErrorKind::kInvalidArgument,
-                    absl::StrCat("timeout is ", options.timeout.count(), " ms; give more than 0"));
-  }
+  library::CheckTimeout(absl::FromChrono(options.timeout),
+                        absl::StrCat("group '", options.group_name, "'"));
   const library::Variables variables = library::VariablesOfProcess();
   if (backend == "nccl")
     library::OrThrow(library::PrepareNccl(nccl, variables), ErrorSource::kCaller);
-  const auto join = [&](std::shared_ptr<library::OpenStore> store, int rank, int world_size) {
-    return std::make_shared<JoinedGroup>(
-        std::move(store), JoinedGroup::Options{.name = options.group_name,
-                                               .backend = backend,
-                                               .rank = rank,
-                                               .size = world_size,
-                                               .timeout = absl::FromChrono(options.timeout),
-                                               .global_ranks = {},
-                                               .nccl = nccl});
+  const auto join = [&](const std::shared_ptr<library::OpenStore>& store, int rank,
+                        int world_size) {
+    return JoinedGroup::Join(store, {.name = options.group_name,
+                                     .backend = backend,
+                                     .rank = rank,
+                                     .size = world_size,
+                                     .timeout = absl::FromChrono(options.timeout),
+                                     .global_ranks = {},
+                                     .nccl = nccl});
   };
   if (library::MeetsByMpi(backend, options, variables)) {
     const library::MpiMeeting met =

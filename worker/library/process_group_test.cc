@@ -3,10 +3,13 @@
 #include <latch>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "dp/distributed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "store/hash_store.h"
 #include "worker/engine/collectives/group.h"
+#include "worker/library/open_store.h"
 #include "worker/library/testing/rank_threads.h"
 #include "worker/library/testing/thrown.h"
 
@@ -59,6 +62,42 @@ TEST_P(EveryBackendTest, JoiningBlocksUntilTheLastRankComes) {
   OnRanks(2, backend_, [](const ProcessGroup& other) { barrier(other); });  // joins meanwhile
   EXPECT_EQ(joined, 0);
   OnThread([&] { join(2); });
+}
+
+// Holds rank 1 back once it is connected.
+class StoreThatHoldsRank1 : public dp::HashStore {
+ public:
+  absl::StatusOr<std::vector<StoreResult>> Execute(
+      absl::Span<const StoreOperation> operations) override {
+    for (const StoreOperation& operation : operations)
+      if (const auto* set = std::get_if<StoreSet>(&operation);
+          set != nullptr && absl::EndsWith(set->key, "joined/came/1"))
+        released_.wait();
+    return dp::HashStore::Execute(operations);
+  }
+  void Release() { released_.count_down(); }
+
+ private:
+  std::latch released_{1};
+};
+
+TEST_P(EveryBackendTest, JoiningBlocksUntilTheLastRankIsConnected) {
+  auto held = std::make_unique<StoreThatHoldsRank1>();
+  StoreThatHoldsRank1& holds = *held;
+  Store store(std::make_shared<library::OpenStore>(
+      library::OpenStore{nullptr, std::move(held), "127.0.0.1"}));
+  store.set_timeout(std::chrono::minutes(1));
+  std::atomic<bool> joined = false;
+  const auto join = [&](int rank) {
+    const ProcessGroup group(Thread(store, rank, 2, backend_));
+    joined = true;
+    destroy_process_group(group);
+  };
+  std::jthread zero([&] { OnThread([&] { join(0); }); });
+  std::jthread one([&] { OnThread([&] { join(1); }); });
+  store.get("dp/default/run_1/joined/came/0");  // rank 0 is connected
+  EXPECT_FALSE(joined);
+  holds.Release();
 }
 
 TEST_P(EveryBackendTest, AllReduceKnowsSumAverageMinimumAndMaximum) {

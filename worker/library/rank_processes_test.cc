@@ -24,7 +24,9 @@ namespace {
 using engine::Process;
 using engine::World;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr auto kPatience = std::chrono::minutes(1);
 
@@ -442,6 +444,75 @@ TEST_F(RankProcessesTest, AGroupOfWrongRanksIsRejected) {
             "0 group 'default', rank 0: new_group of ranks ; give one rank at least, and each once "
             "| 0 group 'default', rank 0: new_group of ranks 0, 0; give one rank at least, and "
             "each once | 0 group 'default', rank 0: rank 1 is not in the group; give 0 to 0");
+}
+
+// The error of every rank, whose list of ranks or backend differs from that of another rank.
+class DifferingGroupsTest : public RankProcessesTest {
+ protected:
+  struct Call {
+    std::vector<int> ranks;
+    std::string backend = {};
+  };
+  World StartWith(const std::vector<Call>& calls) {
+    return Start(int(calls.size()), [=, this](int rank, const Line&) {
+      init_process_group(At(Url(), rank, int(calls.size())));
+      const Call& call = calls[rank];
+      return Say(library::ErrorOf([&] { new_group(call.ranks, call.backend); }));
+    });
+  }
+  // Every rank states the difference that it or another has found.
+  static void ExpectMismatch(const World& world, const std::vector<std::string>& texts) {
+    for (const auto& rank : world) {
+      const std::string said = rank->Hear();
+      EXPECT_THAT(said, StartsWith("5 group 'default', rank "));
+      EXPECT_THAT(said, HasSubstr(": new_group 1: rank "));
+      for (const std::string& text : texts) EXPECT_THAT(said, HasSubstr(text));
+      EXPECT_THAT(said, EndsWith("; call the same operation with the same arguments on every "
+                                 "rank"));
+    }
+  }
+};
+
+TEST_F(DifferingGroupsTest, ListsInAnotherOrderAreAMismatchOnEveryRank) {
+  ExpectMismatch(StartWith({{{0, 1}}, {{1, 0}}}),
+                 {"rank 0 gives ranks 0, 1 and backend auto", "rank 1 gives ranks 1, 0 and"});
+}
+
+TEST_F(DifferingGroupsTest, ListsOfOtherRanksAreAMismatchOnEveryRank) {
+  ExpectMismatch(StartWith({{{0, 1, 2}}, {{0, 1, 2}}, {{1, 2}}}),
+                 {" gives ranks 0, 1, 2 and backend auto", "rank 2 gives ranks 1, 2 and"});
+}
+
+TEST_F(DifferingGroupsTest, OtherBackendsAreAMismatchOnEveryRank) {
+  if (!is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  ExpectMismatch(StartWith({{{0, 1}, "shm"}, {{0, 1}, "Gloo"}}),
+                 {"rank 0 gives ranks 0, 1 and backend shm",
+                  "rank 1 gives ranks 0, 1 and backend "
+                  "gloo"});
+}
+
+TEST_F(RankProcessesTest, ARankThatLeavesOutANewGroupGetsAMismatchAtItsNext) {
+  World world = Start(3, [&](int rank, const Line&) {
+    init_process_group(At(Url(), rank, 3));
+    const std::vector<int> all = {0, 1, 2}, pair = {0, 2};
+    if (rank != 2) return Say(library::ErrorOf([&] { new_group(all); }));
+    return Say(library::ErrorOf([&] { new_group(pair); }));
+  });
+  for (const auto& rank : world)
+    EXPECT_THAT(rank->Hear(), HasSubstr("rank 2 gives ranks 0, 2 and"));
+}
+
+TEST_F(RankProcessesTest, TimeLimitsArePositive) {
+  const auto rank = Rank([&](const Line&) {
+    init_process_group(At(Url(), 0, 1));
+    const std::vector<int> self = {0};
+    const std::chrono::milliseconds none(0), negative(-5);
+    return Say(library::ErrorOf([&] { new_group(self, {}, none); })) + " | " +
+           Say(library::ErrorOf([&] { monitored_barrier(default_group(), negative); }));
+  });
+  EXPECT_EQ(rank->Hear(),
+            "0 group 'default', rank 0: new_group: timeout is 0 ms; give more than 0 | 0 group "
+            "'default', rank 0: monitored_barrier: timeout is -5 ms; give more than 0");
 }
 
 TEST_F(RankProcessesTest, AKilledRankIsNamedByTheOthers) {

@@ -92,6 +92,35 @@ TEST_F(UserBackendTest, ItRunsEveryCollective) {
   });
 }
 
+// Rank 1 fails once the others have heard from it.
+class ByStoreOfRank0 : public ByStore {
+ public:
+  explicit ByStoreOfRank0(const BackendPlace& place) : ByStore(place), rank_(place.rank) {}
+
+  void exchange(std::span<const std::span<const std::byte>> sent,
+                std::span<const std::span<std::byte>> received) override {
+    ByStore::exchange(sent, received);
+    if (rank_ == 1) throw std::runtime_error("no card 7");
+  }
+
+ private:
+  const int rank_;
+};
+
+TEST_F(UserBackendTest, ARankThatCannotJoinEndsTheJoiningOfRanksThatAreConnected) {
+  register_backend(
+      "OfRank0", [](const BackendPlace& place) { return std::make_unique<ByStoreOfRank0>(place); });
+  const HashStore store;
+  const auto fault = [&](int rank) {
+    return ErrorOf([&] { ProcessGroup(library::Thread(store, rank, 2, "OfRank0")); });
+  };
+  std::jthread one([&] { EXPECT_THAT(fault(1).what(), HasSubstr("no card 7")); });
+  const DistError error = fault(0);
+  EXPECT_EQ(error.kind(), ErrorKind::kUnreachable);
+  EXPECT_THAT(error.what(), HasSubstr("group 'default', rank 0: rank 1 could not join: "));
+  EXPECT_THAT(error.what(), HasSubstr("no card 7"));
+}
+
 TEST_F(UserBackendTest, ItHasNoMessages) {
   OnRanks(2, "ByStore", [](const ProcessGroup& group) {
     std::vector<float> data(1);
@@ -154,13 +183,17 @@ class Scripted : public Backend {
   int exchanges_ = 0;
 };
 
-InitOptions ScriptedRank(const std::string& name) {
+// Rank 0 of two. The other one joins and is gone, which this backend does not notice.
+ProcessGroup ScriptedRank(const std::string& name) {
   register_backend(name, [](const BackendPlace&) { return std::make_unique<Scripted>(); });
-  return {.backend = name, .store = HashStore(), .world_size = 2, .rank = 0};
+  const HashStore store;
+  std::jthread other(
+      [&] { library::OnThread([&] { ProcessGroup(library::Thread(store, 1, 2, name)); }); });
+  return ProcessGroup(library::Thread(store, 0, 2, name));
 }
 
 TEST_F(UserBackendTest, ItMayReduceItself) {
-  const ProcessGroup group(ScriptedRank("adds"));
+  const ProcessGroup group = ScriptedRank("adds");
   std::vector<float> data = {1};
   all_reduce(data, ReduceOp::kSum, group);
   EXPECT_EQ(data[0], 42);
@@ -170,7 +203,7 @@ TEST_F(UserBackendTest, ItMayReduceItself) {
 }
 
 TEST_F(UserBackendTest, ItsErrorsAreThoseOfTheOperation) {
-  const ProcessGroup group(ScriptedRank("fails"));
+  const ProcessGroup group = ScriptedRank("fails");
   const DistError error = ErrorOf([&] { barrier(group); });
   EXPECT_EQ(error.kind(), ErrorKind::kPeerGone);
   EXPECT_THAT(error.what(), HasSubstr("barrier 1: rank 7 is gone"));

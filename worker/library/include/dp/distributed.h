@@ -118,15 +118,17 @@ bool is_mpi_available();
 // until all ranks have joined.
 // Errors: kInvalidArgument names the option or the variable. kWrongState a default group exists, or
 // a file is of an earlier run, or ranks share a GPU. kUnsupported the backend is not in this build,
-// or its library is missing. kTimeout names the ranks that did not arrive. kUnreachable the store,
-// the network or a peer failed meanwhile.
+// or its library is missing. kTimeout names the ranks that did not arrive. kUnreachable the store
+// or the network failed, or a peer that could not join.
 void init_process_group(const InitOptions& options = {});
 bool is_initialized();
 // Errors: kWrongState there is none.
 ProcessGroup default_group();
-// Makes a group of some ranks of the default group. All of its ranks call this, in the same order;
-// those that are not in `ranks` get an empty handle. Empty `backend`, and no timeout: those of the
-// default group. Device and stream are always the default group's.
+// Makes a group of some ranks of the default group. All of its ranks call this, in the same order
+// and with the same list; those that are not in `ranks` get an empty handle. The list numbers the
+// ranks of the group: its first rank is 0. Empty `backend`, and no timeout: those of the default
+// group. Device and stream are always the default group's. Blocks until all of `ranks` have joined.
+// Errors: as init_process_group; also kMismatch the lists or backends of ranks differ.
 ProcessGroup new_group(std::span<const int> ranks, std::string_view backend = {},
                        std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 // A rank's last call: blocks until every peer calls it or is gone, then leaves. Without an argument
@@ -228,7 +230,7 @@ std::span<T> allocate(size_t count, const ProcessGroup& group = default_group())
 void barrier(const ProcessGroup& group = default_group());
 Work barrier_async(const ProcessGroup& group = default_group());
 // The same through the store, with a time limit of its own; a failure leaves the group usable.
-// Errors: kTimeout names the ranks that did not arrive.
+// Errors: kTimeout names the ranks that did not arrive; kInvalidArgument the limit is not positive.
 void monitored_barrier(const ProcessGroup& group = default_group(),
                        std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 

@@ -1,0 +1,51 @@
+#include "worker/library/agreement/unanimity.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "worker/engine/collectives/failure.h"
+
+namespace dp::library {
+namespace {
+
+constexpr char kConsents[] = "consents";  // how many there are
+constexpr char kAnswer[] = "answer";      // kYes, or the first objection behind kNo
+constexpr char kYes[] = "yes";
+constexpr char kNo[] = "no: ";
+
+std::string CameKey(int rank) { return absl::StrCat("came/", rank); }
+
+}  // namespace
+
+Unanimity::Unanimity(Store& keys, int rank, std::vector<int> ranks)
+    : keys_(keys), rank_(rank), ranks_(std::move(ranks)) {}
+
+absl::Status Unanimity::Object(absl::string_view why) {
+  return keys_.CompareSet(kAnswer, "", absl::StrCat(kNo, why)).status();
+}
+
+absl::StatusOr<std::string> Unanimity::Consent(absl::string_view call, absl::Duration timeout) {
+  DP_RETURN_IF_ERROR(keys_.Set(CameKey(rank_), "yes"));
+  DP_ASSIGN_OR_RETURN(const int64_t consents, keys_.Add(kConsents, 1));
+  if (consents == static_cast<int64_t>(ranks_.size()))
+    DP_RETURN_IF_ERROR(keys_.CompareSet(kAnswer, "", kYes).status());
+  const absl::StatusOr<std::string> answer = keys_.Get(kAnswer, timeout);
+  if (absl::IsDeadlineExceeded(answer.status())) return Late(call, timeout);
+  DP_RETURN_IF_ERROR(answer.status());
+  return *answer == kYes ? std::string() : answer->substr(sizeof kNo - 1);
+}
+
+absl::Status Unanimity::Late(absl::string_view call, absl::Duration timeout) {
+  std::vector<int> missing;
+  for (const int rank : ranks_) {
+    const std::vector<std::string> key = {CameKey(rank)};
+    DP_ASSIGN_OR_RETURN(const bool came, keys_.Check(key));
+    if (!came) missing.push_back(rank);
+  }
+  std::sort(missing.begin(), missing.end());
+  return engine::DidNotArrive(call, missing, timeout);
+}
+
+}  // namespace dp::library
