@@ -65,7 +65,8 @@ struct Collective {
   std::optional<absl::Duration> timeout = std::nullopt;  // by default the group's
   std::optional<uint64_t> number = std::nullopt;         // in errors; by default the group's count
   absl::string_view step_of = {};  // in errors: the operation of which this is a step
-  // Over Gloo: moves no data. Ends when all ranks have begun a call of this shape.
+  // Over Gloo: moves no data. Ends when all ranks have begun a call of this shape. The pieces of an
+  // exchange must also have the sizes that their receivers expect.
   bool only_meets = false;
 };
 

@@ -118,16 +118,22 @@ class GlooGroup : public Group {
   }
 
   bool Run(const Collective& call, GlooTransfers& transfers, uint64_t number, const Ready& ready) {
-    if (call.only_meets) {
-      const uint64_t slot = SlotOf(number, call.shape);
-      return Move(BytesForAll(), transfers, ready, [slot](size_t) { return slot; });
-    }
-    if (!Reduces(call.shape.kind))
-      return Move(PiecesOf(call), transfers, ready, [&](size_t bytes) {
-        CallShape piece = call.shape;
-        piece.count = bytes;
-        return SlotOf(number, piece);
+    const auto slot_of_piece = [&](size_t bytes) {
+      CallShape piece = call.shape;
+      piece.count = bytes;
+      return SlotOf(number, piece);
+    };
+    if (call.only_meets && call.shape.kind == CallShape::Kind::kExchange)
+      return Move(BytesForAll(), transfers, ready, [&](const Transfer& transfer) {
+        return slot_of_piece(transfer.sends ? call.sent[transfer.peer].size()
+                                            : call.received[transfer.peer].size());
       });
+    if (call.only_meets)
+      return Move(BytesForAll(), transfers, ready,
+                  [&](const Transfer&) { return SlotOf(number, call.shape); });
+    if (!Reduces(call.shape.kind))
+      return Move(PiecesOf(call), transfers, ready,
+                  [&](const Transfer& transfer) { return slot_of_piece(transfer.bytes); });
     return call.input.empty() ||
            GlooReduce(mesh_, transfers, SlotOf(number, call.shape), call, scratch_, ready);
   }
@@ -172,34 +178,36 @@ class GlooGroup : public Group {
     return pieces;
   }
 
-  // `slot_of` gives the slot of a piece of so many bytes.
+  // A piece that this rank sends to a peer, or receives from it.
+  struct Transfer {
+    int peer;
+    bool sends;
+    size_t bytes;
+    int lane;
+  };
+
   bool Move(const Pieces& pieces, GlooTransfers& transfers, const Ready& ready,
-            const std::function<uint64_t(size_t)>& slot_of) {
+            const std::function<uint64_t(const Transfer&)>& slot_of) {
     const absl::Span<const uint8_t> own = pieces.sent[rank()];
     if (!own.empty() && own.data() != pieces.received[rank()].data())
       std::memcpy(pieces.received[rank()].data(), own.data(), own.size());
-    struct Transfer {
-      int lane;
-      bool sends;
-      size_t bytes;
-    };
     std::vector<Transfer> posted;
     for (int peer : Peers()) {
       const auto to_peer = pieces.sent[peer];
       const auto from_peer = pieces.received[peer];
       if (!from_peer.empty())
-        posted.push_back(
-            {transfers.AddLane(peer, from_peer.data(), from_peer.size()), false, from_peer.size()});
+        posted.push_back({peer, false, from_peer.size(),
+                          transfers.AddLane(peer, from_peer.data(), from_peer.size())});
       // Gloo takes memory to be written even for what it only sends.
       if (!to_peer.empty())
         posted.push_back(
-            {transfers.AddLane(peer, const_cast<uint8_t*>(to_peer.data()), to_peer.size()), true,
-             to_peer.size()});
+            {peer, true, to_peer.size(),
+             transfers.AddLane(peer, const_cast<uint8_t*>(to_peer.data()), to_peer.size())});
     }
     if (posted.empty()) return true;
     if (!ready()) return false;
     for (const Transfer& transfer : posted) {
-      const uint64_t slot = slot_of(transfer.bytes);
+      const uint64_t slot = slot_of(transfer);
       if (!(transfer.sends ? transfers.Send(transfer.lane, slot, 0, transfer.bytes)
                            : transfers.Receive(transfer.lane, slot, 0, transfer.bytes)))
         return false;

@@ -98,9 +98,12 @@ class HierarchicalGroup : public Group {
     if (queue_.stop_reason().kind == StopReason::Kind::kAbort) return queue_.StopError(name, {});
     const bool late = absl::IsDeadlineExceeded(status);
     const std::vector<int> missing = MissingRanks(status);
-    if (late && local_ != nullptr) self_.own_staging().GiveUp(missing);
+    const bool differs = absl::IsInvalidArgument(status);
+    if (late) self_.own_staging().GiveUp(missing);
+    if (differs) self_.own_staging().NoteDifference();
     // Wakes the ranks of this host that wait for this one. They find out why.
-    if ((late || absl::IsUnavailable(status)) && local_ != nullptr) (void)local_->Leave();
+    if ((late || differs || absl::IsUnavailable(status)) && local_ != nullptr)
+      (void)local_->Leave();
     return late ? DidNotArrive(name, missing, timeout) : status;
   }
 

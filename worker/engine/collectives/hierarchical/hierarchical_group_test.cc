@@ -58,7 +58,7 @@ Backend Placed(const Placement& placement) {
                 while (static_cast<int>(hosts.size()) < size) hosts += placement;
                 return OpenOn(hosts.substr(0, static_cast<size_t>(size)), options);
               },
-          .states_differences = false};
+          .all_meet = std::nullopt};
 }
 
 INSTANTIATE_TEST_SUITE_P(InRows, GroupConformance,

@@ -35,7 +35,7 @@ class HostMove {
       const bool begins = c < pieces_.chunks();
       if (begins) Stage(c);
       if (passing != nullptr) DP_RETURN_IF_ERROR(passing->Wait());
-      DP_RETURN_IF_ERROR(c == 0 ? steps_.MeetEverybody(call_.shape) : steps_.MeetOnHost());
+      DP_RETURN_IF_ERROR(c == 0 ? steps_.MeetEverybody(call_) : steps_.MeetOnHost());
       if (begins) passing = Begin(c);
       if (c > 0 && (gathers_ || !IsRoot())) results_.Fetch(c - 1, call_.output.data());
     }
@@ -109,7 +109,7 @@ Collective ExchangeBetweenHosts(const HostRank& self, const Collective& call) {
 
 // Both levels at once. The memory is the caller's, so both have ended when this returns.
 absl::Status ExchangeOverHosts(HostRank& self, HostSteps& steps, const Collective& call) {
-  DP_RETURN_IF_ERROR(steps.MeetEverybody(call.shape));
+  DP_RETURN_IF_ERROR(steps.MeetEverybody(call));
   auto between = steps.StartBetween(ExchangeBetweenHosts(self, call));
   if (self.local == nullptr) return between->Wait();
   auto local = steps.StartOnHost(ExchangeOnHost(self, call));

@@ -80,7 +80,7 @@ class HostReduce {
       if (begins) Stage(c);
       if (fetches && results[c % 2] != nullptr) DP_RETURN_IF_ERROR(results[c % 2]->Wait());
       if (c == 0) {
-        DP_RETURN_IF_ERROR(steps_.MeetEverybody(call_.shape));
+        DP_RETURN_IF_ERROR(steps_.MeetEverybody(call_));
       } else if (begins || fetches) {
         DP_RETURN_IF_ERROR(steps_.MeetOnHost());
       }

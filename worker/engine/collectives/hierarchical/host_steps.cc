@@ -19,8 +19,8 @@ Collective Barrier() { return {.shape = {.kind = CallShape::Kind::kBarrier}}; }
 
 }  // namespace
 
-absl::Status HostSteps::MeetEverybody(const CallShape& shape) {
-  Collective meeting{.shape = shape};
+absl::Status HostSteps::MeetEverybody(const Collective& call) {
+  Collective meeting{.shape = call.shape, .sent = call.sent, .received = call.received};
   meeting.only_meets = true;
   const auto met = StartBetween(meeting);
   if (self_.local == nullptr) return met->Wait();
@@ -59,8 +59,10 @@ absl::Status HostSteps::Explained(const absl::Status& on_host) const {
   if (!absl::IsUnavailable(on_host)) return on_host;
   if (const auto missing = GivenUpByPeers())
     return WithMissing(absl::DeadlineExceededError("a peer gave up"), *missing);
-  absl::Status answer = self_.between->Start(Named(Barrier(), kExplainedWithin))->Wait();
-  return absl::IsUnavailable(answer) ? answer : on_host;
+  const absl::Duration within = PeersSawDifference() ? Left() : kExplainedWithin;
+  absl::Status answer = self_.between->Start(Named(Barrier(), within))->Wait();
+  const bool explains = absl::IsUnavailable(answer) || absl::IsInvalidArgument(answer);
+  return explains ? answer : on_host;
 }
 
 absl::Duration HostSteps::Left() const { return deadline_ - Clock::Steady().Now(); }
@@ -70,6 +72,12 @@ Collective HostSteps::Named(Collective call, absl::Duration timeout) const {
   call.number = number_;
   call.timeout = timeout;
   return call;
+}
+
+bool HostSteps::PeersSawDifference() const {
+  const std::vector<int>& beside = self_.beside();
+  return std::any_of(beside.begin(), beside.end(),
+                     [&](int peer) { return self_.staging[peer].saw_difference(); });
 }
 
 std::optional<std::vector<int>> HostSteps::GivenUpByPeers() const {

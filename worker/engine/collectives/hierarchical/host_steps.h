@@ -39,10 +39,10 @@ class HostSteps {
   HostSteps(HostRank& self, absl::string_view name, uint64_t number, absl::Time deadline)
       : self_(self), name_(name), number_(number), deadline_(deadline) {}
 
-  // The first step of each operation. Ends when every rank has begun a call of this shape, and all
-  // ranks of this host have come here. Names the ranks that have not. From here on, the ranks of
-  // this host have the same deadline, the earliest of all.
-  absl::Status MeetEverybody(const CallShape& shape);
+  // The first step of each operation. Ends when every rank has begun a call that fits this one, and
+  // all ranks of this host have come here. Names the ranks that have not, or states how calls
+  // differ. From here on, the ranks of this host have the same deadline, the earliest of all.
+  absl::Status MeetEverybody(const Collective& call);
   // Ends when every rank of this host has come here.
   absl::Status MeetOnHost() const;
   // Pieces between hosts.
@@ -53,6 +53,7 @@ class HostSteps {
   std::unique_ptr<Work> StartOnHost(const Collective& call) const;
   // An error of the ranks of this host, or the reason why a peer has left. If a rank of another
   // host died, the connections between all ranks show it. If one did not come, the peer noted it.
+  // If calls differ, the peer noted that, and rank 0 tells how.
   absl::Status Explained(const absl::Status& on_host) const;
 
  private:
@@ -60,6 +61,7 @@ class HostSteps {
   Collective Named(Collective call, absl::Duration timeout) const;
   // The ranks for which peers on this host waited in vain, or nothing if none has given up.
   std::optional<std::vector<int>> GivenUpByPeers() const;
+  bool PeersSawDifference() const;
 
   HostRank& self_;
   const absl::string_view name_;

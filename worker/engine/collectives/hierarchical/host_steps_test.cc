@@ -85,6 +85,30 @@ TEST_F(HostStepsTest, APeerThatLeavesBecauseOfADeathIsNotNamed) {
   EXPECT_THAT(between_.calls, SizeIs(1));
 }
 
+TEST_F(HostStepsTest, APeerThatLeavesBecauseCallsDifferIsNotNamed) {
+  local_.status = kPeerLeft;
+  between_.status = absl::InvalidArgumentError("rank 0 calls barrier, rank 2 calls gather");
+  EXPECT_EQ(Steps().MeetOnHost(), between_.status);
+  EXPECT_LT(between_.calls.back().timeout, absl::Seconds(10));
+  self_.staging[2].NoteDifference();
+  EXPECT_EQ(Steps().MeetOnHost(), between_.status);
+  EXPECT_GT(between_.calls.back().timeout, absl::Seconds(10));  // rank 0 tells sooner or later
+}
+
+TEST_F(HostStepsTest, AMeetingStatesThePiecesOfAnExchange) {
+  SetDeadlineOf(1, absl::Hours(1));
+  SetDeadlineOf(2, absl::Hours(1));
+  std::vector<uint8_t> piece(7);
+  Collective call{.shape = {.kind = CallShape::Kind::kExchange}};
+  call.sent = {{}, {}, {}, piece};
+  call.received.resize(4);
+  HostSteps steps = Steps();
+  ASSERT_EQ(steps.MeetEverybody(call), absl::OkStatus());
+  EXPECT_TRUE(between_.calls.back().only_meets);
+  EXPECT_THAT(PieceSizesOf(between_.calls.back()).sent, ElementsAre(0, 0, 0, 7));
+  EXPECT_THAT(PieceSizesOf(between_.calls.back()).expected, ElementsAre(0, 0, 0, 0));
+}
+
 TEST_F(HostStepsTest, APeerThatLeavesWithoutAReasonIsNamed) {
   local_.status = kPeerLeft;
   EXPECT_EQ(Steps().MeetOnHost(), kPeerLeft);

@@ -17,9 +17,7 @@ class StagingArea {
   static constexpr size_t kAreaBytes = size_t{4} << 20;
 
   // The memory that a rank of a group of `ranks` needs, zeroed.
-  static constexpr size_t BytesFor(int ranks) {
-    return kNotice + sizeof(int64_t) + static_cast<size_t>(ranks);
-  }
+  static constexpr size_t BytesFor(int ranks) { return kMissing + static_cast<size_t>(ranks); }
 
   explicit StagingArea(uint8_t* memory = nullptr) : memory_(memory) {}
 
@@ -41,14 +39,22 @@ class StagingArea {
   // Whether this rank gave up waiting for that one.
   bool GaveUp(int rank) const { return IsMissing(rank).load() != 0; }
 
+  // This rank has learned that the calls of ranks differ. Its peers see that in the same way.
+  void NoteDifference() const { Differs().store(1); }
+  bool saw_difference() const { return Differs().load() != 0; }
+
  private:
-  static constexpr size_t kNotice = 4 * kAreaBytes;
+  // The parts of the notice.
+  static constexpr size_t kDeadline = 4 * kAreaBytes;
+  static constexpr size_t kDiffers = kDeadline + sizeof(int64_t);
+  static constexpr size_t kMissing = kDiffers + 1;
 
   std::atomic_ref<int64_t> Deadline() const {
-    return std::atomic_ref(*reinterpret_cast<int64_t*>(memory_ + kNotice));
+    return std::atomic_ref(*reinterpret_cast<int64_t*>(memory_ + kDeadline));
   }
+  std::atomic_ref<uint8_t> Differs() const { return std::atomic_ref(memory_[kDiffers]); }
   std::atomic_ref<uint8_t> IsMissing(int rank) const {
-    return std::atomic_ref(memory_[kNotice + sizeof(int64_t) + static_cast<size_t>(rank)]);
+    return std::atomic_ref(memory_[kMissing + static_cast<size_t>(rank)]);
   }
 
   uint8_t* memory_;

@@ -13,7 +13,7 @@
 namespace dp::engine {
 
 // Changes with everything that ranks must agree on to read each other's memory.
-inline constexpr char kSegmentLayout[] = "3";
+inline constexpr char kSegmentLayout[] = "4";
 
 // A chunk is what a rank stages at a time; a slot is the place of one chunk. Four slots let a rank
 // be a chunk ahead of its peers (shm_operations.h).

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -30,8 +31,9 @@ struct Backend {
   // Whether calls that disagree fail with the difference. Elsewhere they meet the deadline.
   bool states_differences = true;
   // Whether no rank passes an exchange before all have called it. Elsewhere a rank passes one that
-  // has no piece for it and from it; a difference then shows in its next operation.
-  bool all_meet = true;
+  // has no piece for it and from it; a difference then shows in its next operation. Nothing if that
+  // depends on where the ranks are.
+  std::optional<bool> all_meet = true;
   // Whether no rank passes an exchange before its pieces have been taken.
   bool senders_wait = true;
   // The backend's own words about a rank that is gone, which follow the name.
@@ -54,7 +56,7 @@ class GroupConformance : public ::testing::TestWithParam<std::tuple<Backend, int
   std::string words_of_gone() const { return std::get<0>(GetParam()).words_of_gone; }
   bool has_limits_of_calls() const { return std::get<0>(GetParam()).has_limits_of_calls; }
   bool states_differences() const { return std::get<0>(GetParam()).states_differences; }
-  bool all_meet() const { return std::get<0>(GetParam()).all_meet; }
+  std::optional<bool> all_meet() const { return std::get<0>(GetParam()).all_meet; }
   bool senders_wait() const { return std::get<0>(GetParam()).senders_wait; }
   bool alone() const { return size() == 1; }
 };
