@@ -14,7 +14,7 @@ from kit.waiting import TIMEOUT_S
 
 PROGRAM = pathlib.Path(__file__).parent / "programs/nccl_ranks.cc"
 LIBRARIES = BIN.parent / "tests/fake_cuda"
-INVALID, UNSUPPORTED, WRONG_STATE, TIMEOUT = 0, 1, 2, 3  # dp::ErrorKind
+INVALID, UNSUPPORTED, WRONG_STATE, TIMEOUT, PEER_GONE, MISMATCH = range(6)  # dp::ErrorKind
 TWO_GPUS = {"LD_LIBRARY_PATH": str(LIBRARIES), "FAKE_CUDA_DEVICES": "2", "NCCL_RAS_ENABLE": "0"}
 
 
@@ -53,9 +53,9 @@ class NcclLibraryTest(unittest.TestCase):
         common = ["nccl", "all_reduce 1.5 3"]
         self.assertEqual(self.ranks("verbs"), [
             (0, [*common, "reduce 1 3", "all_gather 1 2", "reduce_scatter 2", "gather 2 4", "scatter 2",
-                 "all_to_all 1 2", "host 3", "new_group 6"]),
+                 "all_to_all 1 2", "messages 2 20", "host 3", "new_group 6"]),
             (0, [*common, "reduce 2 3", "all_gather 1 2", "reduce_scatter 4", "gather 1 2", "scatter 4",
-                 "all_to_all 10 20", "host 3", "new_group 6"])])
+                 "all_to_all 10 20", "messages 1 10", "host 3", "new_group 6"])])
 
     def test_replicas_train_on_gpus(self):
         if not self.has_kernels:
@@ -78,13 +78,16 @@ class NcclLibraryTest(unittest.TestCase):
             self.assertEqual((code, lines[0], lines[-1]), (0, "nccl", "new_group 6"), lines)
 
     def test_calls_that_nccl_cannot_serve_name_the_remedy(self):
-        for rank, said in enumerate(self.ranks("rejects")):
+        messages = ["send to rank 1, tag 0", "recv from rank 0, tag 0"]
+        for rank, (said, message) in enumerate(zip(self.ranks("rejects"), messages)):
             prefix = f"group 'default', rank {rank}: "
             self.assertEqual(said, (0, [
                 f"{INVALID} {prefix}reduce of the host's memory over backend nccl; copy it to the GPU, or make a group of "
                 "backend gloo by new_group",
-                f"{UNSUPPORTED} {prefix}send to rank {1 - rank}: backend nccl has no messages between two ranks; use "
-                "all_to_all, or make a group of backend gloo by new_group"]))
+                f"{INVALID} {prefix}send of the host's memory over backend nccl; copy it to the GPU, or make a group of "
+                "backend gloo by new_group",
+                f"{MISMATCH} {prefix}{message}: rank 0 sends 2 float32, rank 1 expects 1 float32; call the same operation "
+                "with the same arguments on every rank"]))
 
     def test_ranks_that_share_a_gpu_are_named_on_both(self):
         for rank, said in enumerate(self.ranks("verbs", devices=(1, 1))):
@@ -114,6 +117,12 @@ class NcclLibraryTest(unittest.TestCase):
             self.assertEqual(said, (1, [
                 f"{INVALID} TORCH_NCCL_BLOCKING_WAIT and TORCH_NCCL_ASYNC_ERROR_HANDLING are both on, and "
                 "exclude each other; unset TORCH_NCCL_ASYNC_ERROR_HANDLING, or set it to 0"]))
+
+    def test_a_rank_that_dies_is_named_by_the_one_that_awaits_its_message(self):
+        (code, lines), _ = self.ranks("lost")
+        self.assertEqual((code, lines), (1, [
+            f"{PEER_GONE} group 'default', rank 0: recv from rank 1, tag 0: rank 1 went away; the output of that rank "
+            "says why it ended"]))
 
     def test_a_missing_library_is_named(self):
         broken = self.dir / "broken"

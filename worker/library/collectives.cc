@@ -77,7 +77,7 @@ Work all_gather_async(MutableElements output, Elements input, const ProcessGroup
 Work send_async(Elements data, int dst, int tag, const ProcessGroup& group) {
   JoinedGroup& member = MemberOf(group);
   const int to = CheckPeer(member, "send to", dst, tag);
-  return StartIn(member, [from = InEngine(data), to, tag](engine::Group& engine) {
+  return StartIn(member, "send", {data}, [from = InEngine(data), to, tag](engine::Group& engine) {
     return engine.Send(from, to, tag);
   });
 }
@@ -85,7 +85,7 @@ Work send_async(Elements data, int dst, int tag, const ProcessGroup& group) {
 Work recv_async(MutableElements data, int src, int tag, const ProcessGroup& group) {
   JoinedGroup& member = MemberOf(group);
   const int from = CheckPeer(member, "recv from", src, tag);
-  return StartIn(member, [to = InEngine(data), from, tag](engine::Group& engine) {
+  return StartIn(member, "recv", {data}, [to = InEngine(data), from, tag](engine::Group& engine) {
     return engine.Receive(to, from, tag);
   });
 }

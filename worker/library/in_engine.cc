@@ -112,12 +112,6 @@ void CheckCount(const JoinedGroup& group, absl::string_view verb, absl::string_v
 }
 
 int CheckPeer(const JoinedGroup& group, absl::string_view verb, int peer, int tag) {
-  if (group.nccl())
-    throw DistError(
-        ErrorKind::kUnsupported,
-        absl::StrCat(group.Context(), ": ", verb, " rank ", peer,
-                     ": backend nccl has no messages between two ranks; use all_to_all, "
-                     "or make a group of backend gloo by new_group"));
   const int rank = group.RankOf(peer);
   if (rank == group.options().rank)
     Reject(group,

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,15 @@ void Verbs() {
   data[1] = 10 * mine;
   dp::all_to_all(both, data);
   print("all_to_all", both);
+  // Both directions at once, while rank 0 is in a collective.
+  std::optional<dp::Work> sum;
+  if (rank == 0) sum = dp::all_reduce_async(part);
+  dp::Work sent = dp::isend(data, 1 - rank, 4), received = dp::irecv(both, 1 - rank, 4);
+  received.wait();
+  sent.wait();
+  if (rank == 1) dp::all_reduce(part);
+  if (sum) sum->wait();
+  print("messages", both);
   dp::monitored_barrier();
   std::vector<float> host = {mine};
   dp::all_reduce(host);
@@ -127,6 +137,16 @@ void Rejects() {
   say([&] { dp::reduce(host, 0); });
   say([&] { dp::send(host, 1 - dp::get_rank()); });
   dp::barrier();
+  const auto data = OnGpu({1, 2});
+  if (dp::get_rank() == 0) say([&] { dp::send(data, 1); });
+  if (dp::get_rank() == 1) say([&] { dp::recv(data.first(1), 0); });
+}
+
+// Rank 1 dies, and rank 0 waits for its message.
+void Lost() {
+  const auto data = OnGpu({1});
+  if (dp::get_rank() == 0) dp::recv(data, 1);
+  if (dp::get_rank() == 1) std::_Exit(0);
 }
 
 // Rank 1 is late for good. A wait that blocks has the error itself, else a later call.
@@ -147,8 +167,11 @@ void Late() {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const std::map<std::string, std::function<void()>> verbs = {
-      {"verbs", Verbs}, {"replicas", Replicas}, {"rejects", Rejects}, {"late", Late}};
+  const std::map<std::string, std::function<void()>> verbs = {{"verbs", Verbs},
+                                                              {"replicas", Replicas},
+                                                              {"rejects", Rejects},
+                                                              {"late", Late},
+                                                              {"lost", Lost}};
   dp::InitOptions options{
       .init_method = argv[1], .world_size = std::atoi(argv[2]), .rank = std::atoi(argv[3])};
   const std::string verb = argv[4];

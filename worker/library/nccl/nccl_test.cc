@@ -75,6 +75,12 @@ TEST_F(NcclTest, EveryVerbTakesGpuMemory) {
     data[1] = 10 * mine;
     all_to_all(both, data, group);
     EXPECT_THAT(both, group.rank() == 0 ? ElementsAre(1, 2) : ElementsAre(10, 20));
+    if (group.rank() == 0) {
+      send(data, 1, 7, group);
+    } else {
+      recv(both, 0, 7, group);
+      EXPECT_THAT(both, ElementsAre(1, 10));
+    }
     barrier(group);
     monitored_barrier(group);
   });
@@ -112,6 +118,8 @@ TEST_F(NcclTest, OtherVerbsNameTheMemoryAndTheRemedy) {
     expect("scatter", [&] { scatter(part, group.rank() == 0 ? host : none, 0, group); });
     std::vector<float> other(2);
     expect("all_to_all", [&] { all_to_all(host, other, group); });
+    expect("send", [&] { send(host, 1 - group.rank(), 0, group); });
+    expect("recv", [&] { recv(host, 1 - group.rank(), 0, group); });
     const DistError mixed = ErrorOf([&] { all_gather(gpu, part, group); });
     EXPECT_EQ(mixed.kind(), ErrorKind::kInvalidArgument);
     EXPECT_EQ(mixed.what(), prefix +
@@ -134,15 +142,52 @@ TEST_F(NcclTest, MemoryOfAnotherGpuIsNamed) {
   });
 }
 
-TEST_F(NcclTest, ThereAreNoMessagesOverIt) {
-  OnRanks(2, "nccl", [](const ProcessGroup& group) {
-    const std::span<float> gpu = OnGpu({0}, group);
-    for (const DistError& error : {ErrorOf([&] { send(gpu, 1 - group.rank(), 0, group); }),
-                                   ErrorOf([&] { recv(gpu, 1 - group.rank(), 0, group); })}) {
-      EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
-      EXPECT_THAT(error.what(), HasSubstr("use all_to_all, or make a group of backend gloo"));
-    }
+TEST_F(NcclTest, MessagesGoRoundARingOfThreeByTag) {
+  OnRanks(3, "nccl", [](const ProcessGroup& group) {
+    const int next = (group.rank() + 1) % 3, previous = (group.rank() + 2) % 3;
+    const auto mine = float(group.rank());
+    const auto sent = OnGpu({mine, 10 + mine}, group), got = OnGpu({-1, -1}, group);
+    std::vector<Work> works;
+    works.push_back(isend(sent.first(1), next, 1, group));
+    works.push_back(isend(sent.last(1), next, 2, group));
+    works.push_back(irecv(got.last(1), previous, 2, group));
+    works.push_back(irecv(got.first(1), previous, 1, group));
+    for (Work& work : works) work.wait();
+    barrier(group);
+    EXPECT_THAT(got, ElementsAre(previous, 10 + previous));
   });
+}
+
+TEST_F(NcclTest, MessagesThatDoNotFitAreRejectedOnBothRanks) {
+  OnRanks(2, "nccl", [](const ProcessGroup& group) {
+    const auto data = OnGpu({1, 2}, group);
+    const DistError error = ErrorOf([&] {
+      if (group.rank() == 0) {
+        send(data, 1, 0, group);
+      } else {
+        recv(data.first(1), 0, 0, group);
+      }
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
+    EXPECT_THAT(error.what(), HasSubstr("rank 0 sends 2 float32, rank 1 expects 1 float32"));
+  });
+}
+
+TEST_F(NcclTest, ARankThatDoesNotReceiveIsNamed) {
+  HashStore steps;
+  steps.set_timeout(std::chrono::seconds(30));
+  OnRanks(
+      2, "nccl",
+      [&](const ProcessGroup& group) {
+        if (group.rank() == 1) return void(steps.get("rank 0 gave up"));
+        const auto data = OnGpu({1}, group);
+        const DistError late = ErrorOf([&] { send(data, 1, 3, group); });
+        EXPECT_EQ(late.kind(), ErrorKind::kTimeout);
+        EXPECT_THAT(late.missing_ranks(), ElementsAre(1));
+        EXPECT_THAT(late.what(), HasSubstr("send to rank 1, tag 3: rank 1 did not arrive"));
+        steps.set("rank 0 gave up", "");
+      },
+      milliseconds(200));
 }
 
 TEST_F(NcclTest, AllocatedMemoryIsZerosAndGoesWithTheGroup) {
@@ -261,6 +306,44 @@ TEST_F(NcclStreamTest, ABlockingWaitAwaitsTheEndOrTheTimeLimit) {
         steps_.set("rank 0 gave up", "");
       },
       milliseconds(500));
+}
+
+TEST_F(NcclStreamTest, AWaitOrdersAMessageOnTheStreamOnceBothRanksHaveCalledIt) {
+  OnStreams([this](const ProcessGroup& group, void* stream) {
+    const auto data = OnGpu({float(group.rank() + 1)}, group);
+    if (group.rank() == 0) {
+      const auto computing = nccl_.Occupy(stream);
+      send(data, 1, 0, group);
+      data[0] = 5;  // the stream still computes it
+      EXPECT_FALSE(IsIdle(stream));
+      steps_.get("rank 1 went on");
+      nccl_.Finish(computing);
+    } else {
+      recv(data, 0, 0, group);
+      EXPECT_FALSE(IsIdle(stream));
+      steps_.set("rank 1 went on", "");
+      barrier(group);
+      EXPECT_EQ(data[0], 5);
+    }
+    if (group.rank() == 0) barrier(group);
+    destroy_process_group(group);
+  });
+}
+
+TEST_F(NcclStreamTest, ABlockingWaitForAMessageAwaitsItsEnd) {
+  setenv("NCCL_BLOCKING_WAIT", "1", 1);
+  OnStreams([](const ProcessGroup& group, void*) {
+    const auto data = OnGpu({float(group.rank() + 1)}, group);
+    if (group.rank() == 0) {
+      send(data, 1, 0, group);
+    } else {
+      recv(data, 0, 0, group);
+      EXPECT_EQ(data[0], 1);
+    }
+    destroy_process_group(group);
+  });
+  // The streams of the ranks are freed, and so is everything of their groups.
+  EXPECT_EQ(nccl_.live(), 0);
 }
 
 // Errors of joining, before any peer is asked.

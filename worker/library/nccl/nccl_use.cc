@@ -77,6 +77,8 @@ absl::StatusOr<NcclGroup> OpenNccl(OpenStore& store, int rank, int size, absl::D
   options.connect_timeout = timeout;
   options.device = opened.use.device;
   options.compute_stream = place.stream;
+  options.messages = true;
+  options.message_address = variables("DP_ADDRESS").value_or(store.own_address);
   DP_ASSIGN_OR_RETURN(opened.group,
                       engine::ConnectNccl(*opened.use.api, *store.store, rank, size, options));
   return opened;

@@ -17,7 +17,8 @@ absl::Span<uint8_t> BytesOfPart(T& part) {
 bool IsType(DataType type) { return type >= DataType::kFloat32 && type <= DataType::kUint8; }
 
 bool HasText(const LinkFrame& frame) {
-  return frame.kind == LinkFrame::Kind::kNote || frame.kind == LinkFrame::Kind::kVerdict;
+  return frame.kind == LinkFrame::Kind::kNote || frame.kind == LinkFrame::Kind::kVerdict ||
+         frame.kind == LinkFrame::Kind::kCarrier;
 }
 
 }  // namespace

@@ -20,6 +20,10 @@ constexpr size_t kMessagesMax = 4096;
 constexpr size_t kStrangersMax = 64;
 // How long texts may take to leave after the group's end, and CatchUp.
 constexpr absl::Duration kTextsLeave = absl::Seconds(1);
+// A carrier that leaves waits for its peers, and nobody wakes it.
+constexpr absl::Duration kLeavePoll = absl::Milliseconds(1);
+// How long a message whose peer is gone may still be on its way: the peer may have done its part.
+constexpr absl::Duration kPartDone = absl::Seconds(1);
 // The peer never writes to an outgoing link, so all that can be read is its end.
 constexpr short kPeerGone = POLLRDHUP;
 constexpr short kWritable = POLLOUT | POLLRDHUP;
@@ -32,7 +36,7 @@ constexpr absl::Duration kSleepMax = absl::Hours(1);
 LinkLoop::LinkLoop(LinkMembership membership, PeerLinks::Options options)
     : membership_(std::move(membership)),
       options_(std::move(options)),
-      book_(membership_.rank),
+      book_(membership_.rank, options_.carrier != nullptr),
       out_(membership_.places.size()) {}
 
 void LinkLoop::Wake() {
@@ -69,6 +73,14 @@ void LinkLoop::Abort(const absl::Status& why) {
   Wake();
 }
 
+void LinkLoop::FailAll(const absl::Status& why) {
+  {
+    MutexLock lock(mu_);
+    if (!inbox_.broken) inbox_.broken = why;
+  }
+  Wake();
+}
+
 void LinkLoop::CatchUp() {
   MutexLock lock(mu_);
   // The running turn may have passed a link that has more by now.
@@ -78,6 +90,17 @@ void LinkLoop::CatchUp() {
     if (turns_ < enough) Wake();
     return turns_ >= enough || ended_;
   });
+}
+
+bool LinkLoop::Leave() {
+  bool wakes = false, left = false;
+  {
+    MutexLock lock(mu_);
+    wakes = !std::exchange(inbox_.leaving, true);
+    left = left_;
+  }
+  if (wakes) Wake();
+  return left;
 }
 
 void LinkLoop::Close() {
@@ -91,6 +114,7 @@ void LinkLoop::Close() {
 void LinkLoop::Run() {
   pthread_setname_np(pthread_self(), "links");
   while (DoWishes()) {
+    Carry();
     CheckDeadlines();
     CheckPeers();
     Poll();
@@ -107,6 +131,7 @@ LinkLoop::Inbox LinkLoop::TakeInbox() {
   MutexLock lock(mu_);
   Inbox taken = std::exchange(inbox_, {});
   inbox_.closing = taken.closing;
+  inbox_.leaving = taken.leaving;
   return taken;
 }
 
@@ -119,6 +144,7 @@ bool LinkLoop::DoWishes() {
     aborted_ = inbox.aborted;
     Break(*aborted_);
   }
+  if (inbox.broken && failure_.ok()) Break(*inbox.broken);
   return !inbox.closing;
 }
 
@@ -133,6 +159,7 @@ void LinkLoop::Begin(const std::shared_ptr<PendingMessage>& message) {
   pending_.emplace(id, message);
   if (!failure_.ok()) return EndMessage(id, Refusal(message->name()));
   (void)LinkTo(message->message().peer);
+  if (options_.carrier != nullptr) options_.carrier->Called(message);
   MessageBook::Effects fx;
   book_.Begin(id, message->message(), &fx);
   Apply(fx);
@@ -144,6 +171,42 @@ void LinkLoop::Apply(const MessageBook::Effects& fx) {
   for (const MessageBook::Ended& ended : fx.ended) {
     ended.status.ok() ? EndMessage(ended.id, ended.status) : Break(ended.status);
   }
+  for (const MessageBook::Id met : fx.met) {
+    const auto message = pending_.find(met);
+    if (message == pending_.end()) return;  // a failure ended it just now
+    carried_.emplace(met, absl::InfiniteFuture());
+    MessageCarrier::Effects carrier_fx;
+    options_.carrier->Met(met, message->second, &carrier_fx);
+    Apply(std::move(carrier_fx));
+  }
+}
+
+void LinkLoop::Apply(MessageCarrier::Effects fx) {
+  for (MessageCarrier::Text& text : fx.texts)
+    LinkTo(text.peer).QueueText({.kind = LinkFrame::Kind::kCarrier}, std::move(text.text));
+  for (const MessageBook::Ended& ended : fx.ended) {
+    ended.status.ok() ? EndMessage(ended.id, ended.status) : Break(ended.status);
+  }
+}
+
+void LinkLoop::Carry() {
+  carrier_sleeps_ = absl::InfiniteDuration();
+  if (options_.carrier == nullptr) return;
+  if (failure_.ok()) {
+    MessageCarrier::Effects fx;
+    carrier_sleeps_ = options_.carrier->Step(&fx);
+    Apply(std::move(fx));
+  }
+  if (!MayLeave()) return;
+  const bool left = !failure_.ok() || options_.carrier->Leave();
+  if (!left) carrier_sleeps_ = std::min(carrier_sleeps_, kLeavePoll);
+  MutexLock lock(mu_);
+  left_ = left;
+}
+
+bool LinkLoop::MayLeave() const {
+  MutexLock lock(mu_);
+  return inbox_.leaving && !left_ && pending_.empty() && inbox_.messages.empty();
 }
 
 void LinkLoop::EndMessage(MessageBook::Id id, const absl::Status& status) {
@@ -151,6 +214,7 @@ void LinkLoop::EndMessage(MessageBook::Id id, const absl::Status& status) {
   if (found == pending_.end()) return;
   const std::shared_ptr<PendingMessage> message = found->second;
   pending_.erase(found);
+  carried_.erase(id);
   {
     MutexLock lock(mu_);
     --in_flight_;
@@ -170,7 +234,8 @@ void LinkLoop::Break(const absl::Status& why) {
   for (OutLink& link : out_) link.Drop();
   for (InLink& link : in_)
     if (link.filling()) link.Cut();
-  book_ = MessageBook(membership_.rank);
+  if (options_.carrier != nullptr) options_.carrier->Stop();
+  book_ = MessageBook(membership_.rank, options_.carrier != nullptr);
   while (!pending_.empty())
     EndMessage(pending_.begin()->first, Refusal(pending_.begin()->second->name()));
 }
@@ -185,11 +250,16 @@ void LinkLoop::CheckDeadlines() {
 
 // A peer that is gone may have left bytes behind, which are read first.
 void LinkLoop::CheckPeers() {
+  const absl::Time now = Clock::Steady().Now();
   for (const auto& [id, message] : pending_) {
     const int peer = message->message().peer;
     const bool speaks = std::any_of(in_.begin(), in_.end(),
                                     [peer](const InLink& link) { return link.peer() == peer; });
     if (!out_[peer].ended() || speaks) continue;
+    if (const auto carried = carried_.find(id); carried != carried_.end()) {
+      carried->second = std::min(carried->second, now);
+      if (now - carried->second < kPartDone) continue;
+    }
     return Break(WentAway(message->name(), {peer}));
   }
 }
@@ -206,8 +276,8 @@ void LinkLoop::Poll() {
   for (const OutLink& link : out_)  // a closed one is -1, which poll passes over
     polled.push_back({link.socket(), link.has_more() ? kWritable : kPeerGone, 0});
   for (const InLink& link : in_) polled.push_back({link.socket(), POLLIN, 0});
-  const auto sleep = absl::ToInt64Milliseconds(UntilNextDeadline() + absl::Microseconds(999));
-  (void)poll(polled.data(), polled.size(), static_cast<int>(sleep));  // looks again in any case
+  const timespec sleep = absl::ToTimespec(std::min(UntilNextDeadline(), carrier_sleeps_));
+  (void)ppoll(polled.data(), polled.size(), &sleep, nullptr);  // looks again in any case
   uint64_t wakes = 0;
   (void)!read(membership_.wake.get(), &wakes, sizeof wakes);  // empty: something else woke the loop
   // Links are read before they are seen to have ended.
@@ -269,6 +339,14 @@ absl::Status LinkLoop::Heard(int peer, const LinkFrame& frame, const std::string
     case LinkFrame::Kind::kData:
       book_.Arrived(peer, frame.id, &fx);
       break;
+    case LinkFrame::Kind::kCarrier: {
+      if (!failure_.ok()) return absl::OkStatus();
+      if (options_.carrier == nullptr) return absl::InternalError("there is no carrier");
+      MessageCarrier::Effects carrier_fx;
+      DP_RETURN_IF_ERROR(options_.carrier->Heard(peer, text, &carrier_fx));
+      Apply(std::move(carrier_fx));
+      return absl::OkStatus();
+    }
     default:
       // After a failure the book is empty, and answers to earlier messages mean nothing.
       if (!failure_.ok()) return absl::OkStatus();

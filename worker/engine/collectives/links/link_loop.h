@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "worker/engine/collectives/links/in_link.h"
 #include "worker/engine/collectives/links/message_book.h"
+#include "worker/engine/collectives/links/message_carrier.h"
 #include "worker/engine/collectives/links/out_link.h"
 #include "worker/engine/collectives/links/peer_links.h"
 #include "worker/engine/collectives/links/pending_message.h"
@@ -32,7 +33,11 @@ class LinkLoop final : private LinkListener {
   absl::Status Push(std::shared_ptr<PendingMessage> message) DP_EXCLUDES(mu_);
   void Tell(int peer, LinkFrame::Kind kind, std::string text) DP_EXCLUDES(mu_);
   void Abort(const absl::Status& why) DP_EXCLUDES(mu_);
+  // PeerLinks::Break.
+  void FailAll(const absl::Status& why) DP_EXCLUDES(mu_);
   void CatchUp() DP_EXCLUDES(mu_);
+  // PeerLinks::Leave, once the thread runs.
+  bool Leave() DP_EXCLUDES(mu_);
   void Close() DP_EXCLUDES(mu_);
 
   // Ends after Close.
@@ -48,6 +53,8 @@ class LinkLoop final : private LinkListener {
     std::vector<std::shared_ptr<PendingMessage>> messages;
     std::vector<Text> texts;
     std::optional<absl::Status> aborted;
+    std::optional<absl::Status> broken;
+    bool leaving = false;
     bool closing = false;
   };
 
@@ -63,6 +70,10 @@ class LinkLoop final : private LinkListener {
   void Begin(const std::shared_ptr<PendingMessage>& message);
   OutLink& LinkTo(int peer);
   void Apply(const MessageBook::Effects& fx);
+  void Apply(MessageCarrier::Effects fx);
+  // Lets the carrier go on, and leave.
+  void Carry() DP_EXCLUDES(mu_);
+  bool MayLeave() const DP_EXCLUDES(mu_);
   void EndMessage(MessageBook::Id id, const absl::Status& status) DP_EXCLUDES(mu_);
   // The first failure ends everything in flight.
   void Break(const absl::Status& why);
@@ -87,17 +98,21 @@ class LinkLoop final : private LinkListener {
   MessageBook book_;
   MessageBook::Id last_id_ = 0;
   std::map<MessageBook::Id, std::shared_ptr<PendingMessage>> pending_;
+  // Those that the carrier has, and since when the peer has been gone.
+  std::map<MessageBook::Id, absl::Time> carried_;
+  absl::Duration carrier_sleeps_ = absl::InfiniteDuration();
   std::vector<OutLink> out_;  // by rank
   std::vector<InLink> in_;
   bool telling_ = false;  // text is on its way
   absl::Status failure_;
   std::optional<absl::Status> aborted_;
 
-  Mutex mu_;
+  mutable Mutex mu_;
   CondVar caught_up_changed_;
   Inbox inbox_ DP_GUARDED_BY(mu_);
   size_t in_flight_ DP_GUARDED_BY(mu_) = 0;
   int64_t turns_ DP_GUARDED_BY(mu_) = 0;  // times that everything that had arrived was heard
+  bool left_ DP_GUARDED_BY(mu_) = false;
   bool ended_ DP_GUARDED_BY(mu_) = false;
 };
 

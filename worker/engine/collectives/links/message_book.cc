@@ -55,7 +55,11 @@ void MessageBook::Meet(const Offer& offer, Id id, Effects* fx) {
                    .id = offer.frame.id,
                    .bytes = message.bytes()};
   if (offer.frame.type == message.type && offer.frame.bytes == message.bytes()) {
-    arriving_.emplace(std::pair(offer.peer, offer.frame.id), std::pair(id, message));
+    if (has_carrier_) {
+      fx->met.push_back(id);
+    } else {
+      arriving_.emplace(std::pair(offer.peer, offer.frame.id), std::pair(id, message));
+    }
   } else {
     answer.kind = LinkFrame::Kind::kRefuse;
     fx->ended.push_back(
@@ -85,6 +89,11 @@ absl::Status MessageBook::Heard(int peer, const LinkFrame& frame, Effects* fx) {
   if (send == sends_.end() || send->second.peer != peer)
     return NotAFrame(peer, "an answer to no message");
   const Message& message = send->second;
+  if (frame.kind == LinkFrame::Kind::kAccept && has_carrier_) {
+    fx->met.push_back(frame.id);
+    sends_.erase(send);
+    return absl::OkStatus();
+  }
   if (frame.kind == LinkFrame::Kind::kAccept) {
     fx->out.push_back({peer,
                        {.kind = LinkFrame::Kind::kData,

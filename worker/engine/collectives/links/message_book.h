@@ -18,7 +18,9 @@ namespace dp::engine {
 // sender offers a message; the receiver accepts it once it waits for one with that tag; then the
 // bytes follow. A receiver therefore never stores what it has not asked for. Messages of one tag
 // between two ranks meet in the order of their calls. Other tags and peers do not hold them up.
-// Pure: the caller moves frames and bytes. Not thread-safe.
+// Pure: the caller moves frames and bytes. Where a carrier moves the bytes, the book only says
+// which messages have met. Both ranks see those of one direction meet in the same order. Not
+// thread-safe.
 class MessageBook {
  public:
   // Names a message of this rank; never 0.
@@ -37,9 +39,11 @@ class MessageBook {
   struct Effects {
     std::vector<Outgoing> out;
     std::vector<Ended> ended;
+    std::vector<Id> met;  // only for a carrier; the book then forgets them
   };
 
-  explicit MessageBook(int rank) : rank_(rank) {}
+  explicit MessageBook(int rank, bool has_carrier = false)
+      : rank_(rank), has_carrier_(has_carrier) {}
 
   // Begins a message that this rank has called. Ids are ascending.
   void Begin(Id id, const Message& message, Effects* fx);
@@ -66,6 +70,7 @@ class MessageBook {
   void Meet(const Offer& offer, Id receive, Effects* fx);
 
   int rank_;
+  bool has_carrier_;
   std::map<Id, Message> sends_;     // offered or accepted
   std::map<Id, Message> receives_;  // waiting, in the order of their calls
   std::map<std::pair<int, uint64_t>, std::pair<Id, Message>> arriving_;  // by peer and its id

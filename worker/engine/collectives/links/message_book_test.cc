@@ -38,6 +38,7 @@ class MessageBookTest : public ::testing::Test {
     for (const auto& out : fx_.out)
       words.push_back(names[static_cast<int>(out.frame.kind)] + std::to_string(out.frame.id) +
                       " to " + std::to_string(out.peer));
+    for (const MessageBook::Id met : fx_.met) words.push_back("met " + std::to_string(met));
     for (const auto& ended : fx_.ended)
       words.push_back("ended " + std::to_string(ended.id) +
                       (ended.status.ok() ? "" : ": " + std::string(ended.status.message())));
@@ -109,6 +110,20 @@ TEST_F(MessageBookTest, FramesThatMeanNothingAreErrors) {
   Receive(5, 0, 8, 10);
   ASSERT_EQ(Hear(0, Said::kOffer, 8, 1, 10), absl::OkStatus());
   EXPECT_FALSE(book_.RoomFor(0, {.kind = Said::kData, .id = 1, .payload = 11}).ok());
+}
+
+TEST_F(MessageBookTest, WithACarrierMessagesOnlyMeet) {
+  book_ = MessageBook(1, /*has_carrier=*/true);
+  Send(3, 2, 9, 10);
+  EXPECT_THAT(Effects(), ElementsAre("offer 3 to 2"));
+  ASSERT_EQ(Hear(2, Said::kAccept, 9, 3, 10), absl::OkStatus());
+  EXPECT_THAT(Effects(), ElementsAre("met 3"));
+  EXPECT_FALSE(Hear(2, Said::kAccept, 9, 3, 10).ok());  // twice
+  Receive(4, 2, 8, 10);
+  ASSERT_EQ(Hear(2, Said::kOffer, 8, 7, 10), absl::OkStatus());
+  EXPECT_THAT(Effects(), ElementsAre("accept 7 to 2", "met 4"));
+  EXPECT_FALSE(book_.RoomFor(2, {.kind = Said::kData, .id = 7, .payload = 10}).ok());
+  EXPECT_FALSE(book_.NeedsPeer(2));
 }
 
 TEST_F(MessageBookTest, AFloodOfOffersIsAnError) {

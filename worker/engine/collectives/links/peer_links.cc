@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/status.h"
 #include "worker/engine/collectives/ended_work.h"
 #include "worker/engine/collectives/links/link_loop.h"
 #include "worker/engine/collectives/links/pending_message.h"
@@ -29,12 +30,25 @@ void PeerLinks::Start() {
 }
 
 std::unique_ptr<Work> PeerLinks::Pass(const Message& message) {
-  if (loop_ == nullptr) return std::make_unique<EndedWork>(why_none_);
   auto pending = std::make_shared<PendingMessage>(message, timeout_);
-  if (absl::Status pushed = loop_->Push(pending); !pushed.ok())
-    return std::make_unique<EndedWork>(std::move(pushed));
-  Start();
+  if (absl::Status begun = Begin(pending); !begun.ok())
+    return std::make_unique<EndedWork>(std::move(begun));
   return std::make_unique<MessageWork>(std::move(pending));
+}
+
+absl::Status PeerLinks::Begin(std::shared_ptr<PendingMessage> message) {
+  if (loop_ == nullptr) return why_none_;
+  DP_RETURN_IF_ERROR(loop_->Push(std::move(message)));
+  Start();
+  return absl::OkStatus();
+}
+
+bool PeerLinks::Leave() {
+  {
+    MutexLock lock(mu_);
+    if (!thread_.joinable()) return true;  // no message has been called
+  }
+  return loop_->Leave();
 }
 
 void PeerLinks::Tell(int peer, LinkFrame::Kind kind, std::string text) {
@@ -55,6 +69,10 @@ void PeerLinks::CatchUp() {
 
 void PeerLinks::Abort(const absl::Status& why) {
   if (loop_ != nullptr) loop_->Abort(why);
+}
+
+void PeerLinks::Break(const absl::Status& why) {
+  if (loop_ != nullptr) loop_->FailAll(why);
 }
 
 }  // namespace dp::engine

@@ -18,6 +18,8 @@
 namespace dp::engine {
 
 class LinkLoop;
+class MessageCarrier;
+class PendingMessage;
 
 // The links between one rank of a group and its peers: what two ranks say to each other beside the
 // collectives. A link opens, and the thread behind all of them starts, at the first message or
@@ -36,6 +38,8 @@ class PeerLinks {
     std::function<void()> on_told;
     // Called on the links' thread with the error of the first message that failed.
     std::function<void(const absl::Status& why)> on_failure;
+    // Moves the bytes of messages; null: the links do. It outlives the links.
+    MessageCarrier* carrier = nullptr;
   };
 
   // Without a listener, because the system gave none, messages fail with `why_none`.
@@ -47,6 +51,12 @@ class PeerLinks {
   // Unavailable names a peer that is gone, DeadlineExceeded one that did not arrive. Aborted.
   // ResourceExhausted thousands are in flight.
   std::unique_ptr<Work> Pass(const Message& message);
+  // The same for a message of the carrier's kind. Errors, before it is in flight: ResourceExhausted
+  // thousands are; Unavailable there are no links.
+  absl::Status Begin(std::shared_ptr<PendingMessage> message);
+  // Makes the carrier leave once no message is in flight. Never blocks; returns whether it has
+  // left. From any thread. Messages that are called later may fail.
+  bool Leave() DP_EXCLUDES(mu_);
   // Sends a note or a verdict. From any thread; never blocks.
   void Tell(int peer, LinkFrame::Kind kind, std::string text);
   // Starts to hear what peers tell. From any thread.
@@ -55,6 +65,8 @@ class PeerLinks {
   void CatchUp();
   // Ends all messages, now and later, with Aborted. From any thread. Idempotent.
   void Abort(const absl::Status& why);
+  // The same with the error `why`, unless a message has failed before.
+  void Break(const absl::Status& why);
 
  private:
   // Starts the thread unless it runs.

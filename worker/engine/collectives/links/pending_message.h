@@ -12,22 +12,27 @@
 namespace dp::engine {
 
 // A message between its call and its end. Shared by the caller's Work and the thread of the links.
-// Thread-safe.
+// Thread-safe, but for the deadline, which only that thread uses.
 class PendingMessage {
  public:
   PendingMessage(Message message, absl::Duration timeout)
       : message_(std::move(message)),
         name_(NameOf(message_)),
         timeout_(timeout),
-        begun_(Clock::Steady().Now()) {}
+        begun_(Clock::Steady().Now()),
+        counted_from_(begun_) {}
+  virtual ~PendingMessage() = default;
 
   const Message& message() const { return message_; }
   const std::string& name() const { return name_; }
   absl::Duration timeout() const { return timeout_; }
-  absl::Time deadline() const { return begun_ + timeout_; }
+  absl::Time called() const { return begun_; }
+  // The time limit counts from the call, unless a carrier says otherwise.
+  absl::Time deadline() const { return counted_from_ + timeout_; }
+  void CountFrom(absl::Time time) { counted_from_ = time; }
 
   // Nobody touches the message's memory any more. Only the first call counts.
-  void End(const absl::Status& status) DP_EXCLUDES(mu_) {
+  virtual void End(const absl::Status& status) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (done_) return;
     done_ = true;
@@ -54,6 +59,7 @@ class PendingMessage {
   const std::string name_;
   const absl::Duration timeout_;
   const absl::Time begun_;
+  absl::Time counted_from_;
   mutable Mutex mu_;
   CondVar changed_;
   bool done_ DP_GUARDED_BY(mu_) = false;

@@ -19,9 +19,11 @@ struct NcclTuning {
   // takes 4 on Hopper; with 2 it begins sooner beside a backward that fills the GPU.
   int cga_cluster_size = 2;
   // Whether NCCL takes only as many blocks as fill the links, since it takes them from backward.
-  // NCCL 2.28 ignores the setting for all-reduces. We set no limit of our own: NCCL knows the
-  // links, and a limit that is right on one host costs bandwidth on another.
+  // NCCL 2.28 ignores the setting for all-reduces.
   bool few_ctas = true;
+  // The most thread blocks. Collectives have no limit of ours: NCCL knows the links, and a limit
+  // that is right on one host costs bandwidth on another.
+  int ctas_max = 0;
 };
 
 // The few entry points of NCCL and the CUDA runtime that a group needs, without their headers. No

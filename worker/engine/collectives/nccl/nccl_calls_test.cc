@@ -59,10 +59,15 @@ TEST_F(NcclCallsTest, ACommunicatorIsNonBlockingAndMadeFromAllIds) {
   EXPECT_EQ(joined.value(), communicator_);
   EXPECT_EQ(ToNccl(),
             "init size=3 id=i rank=2\n"
-            "config size=1 blocking=0 cga=2 max_ctas=1 policy=1\n");
+            "config size=1 blocking=0 cga=2 max_ctas=0 policy=1\n");
   const std::string ids[] = {id_, std::string(128, 'j')};
   EXPECT_TRUE(api_->Join(ids, 4, 600, {}).ok());
   EXPECT_THAT(ToNccl(), HasSubstr("init size=600 rank=4 ids=2 last=j\n"));
+}
+
+TEST_F(NcclCallsTest, ALimitOfThreadBlocksReachesTheCommunicator) {
+  EXPECT_TRUE(api_->Join({&id_, 1}, 0, 2, {.ctas_max = 4}).ok());
+  EXPECT_THAT(ToNccl(), HasSubstr(" max_ctas=4 "));
 }
 
 TEST_F(NcclCallsTest, OneThatCannotBeMadeIsAborted) {

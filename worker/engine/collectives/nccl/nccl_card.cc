@@ -30,22 +30,23 @@ std::string OneLine(absl::string_view text) { return absl::StrReplaceAll(text, {
 
 std::string Encode(const NcclCard& card) {
   return absl::StrCat(OneLine(card.host), "\n", OneLine(card.gpu), "\n", card.device, "\n",
-                      card.id);
+                      OneLine(card.links), "\n", card.id);
 }
 
 absl::StatusOr<NcclCard> DecodeNcclCard(absl::string_view text) {
-  const std::vector<std::string> fields = absl::StrSplit(text, absl::MaxSplits('\n', 3));
+  const std::vector<std::string> fields = absl::StrSplit(text, absl::MaxSplits('\n', 4));
   NcclCard card;
-  if (fields.size() != 4 || !absl::SimpleAtoi(fields[2], &card.device))
+  if (fields.size() != 5 || !absl::SimpleAtoi(fields[2], &card.device))
     return absl::InternalError("a rank's card for NCCL cannot be read; run one release of dp");
   card.host = fields[0];
   card.gpu = fields[1];
-  card.id = fields[3];
+  card.links = fields[3];
+  card.id = fields[4];
   return card;
 }
 
 absl::StatusOr<NcclCard> CardOfThisRank(NcclApi& api, int device) {
-  NcclCard card{.host = "", .gpu = "", .device = device, .id = ""};
+  NcclCard card{.host = "", .gpu = "", .device = device, .links = "", .id = ""};
   const absl::string_view shares = ValueOf("NCCL_MULTI_RANK_GPU_ENABLE");
   if (!shares.empty() && shares != "0") return card;
   DP_ASSIGN_OR_RETURN(card.gpu, api.PlaceOf(device));

@@ -10,21 +10,25 @@ namespace dp::engine {
 namespace {
 
 NcclCard On(const std::string& host, const std::string& gpu, int device = 0) {
-  return {.host = host, .gpu = gpu, .device = device, .id = ""};
+  return {.host = host, .gpu = gpu, .device = device, .links = "", .id = ""};
 }
 
 TEST(NcclCardTest, ACardCarriesBinaryIds) {
   const std::string id("a\n\0b\n", 5);
   const NcclCard read =
-      DecodeNcclCard(Encode({.host = "h", .gpu = "0000:1b:00.0", .device = 3, .id = id})).value();
+      DecodeNcclCard(
+          Encode(
+              {.host = "h", .gpu = "0000:1b:00.0", .device = 3, .links = "here|there", .id = id}))
+          .value();
   EXPECT_EQ(read.host, "h");
   EXPECT_EQ(read.gpu, "0000:1b:00.0");
   EXPECT_EQ(read.device, 3);
+  EXPECT_EQ(read.links, "here|there");
   EXPECT_EQ(read.id, id);
 }
 
 TEST(NcclCardTest, ATextThatIsNoCardIsAnError) {
-  for (const char* text : {"", "h\ng\n3", "h\ng\nx\n"})
+  for (const char* text : {"", "h\ng\n3", "h\ng\nx\n\n"})
     EXPECT_TRUE(absl::IsInternal(DecodeNcclCard(text).status())) << text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +12,9 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/links/link_doors.h"
 #include "worker/engine/collectives/nccl/nccl_card.h"
+#include "worker/engine/collectives/shm/host_card.h"
 #include "worker/engine/collectives/store_arrival.h"
 
 namespace dp::engine {
@@ -41,6 +44,12 @@ class Pause {
   std::stop_callback<std::function<void()>> wake_;  // last: uses the rest
 };
 
+// The same on ranks whose abstract sockets reach each other; empty: the kernel does not say.
+std::string HostOfSockets() {
+  const HostCard host = ThisHost();
+  return host.why_not.empty() ? absl::StrCat(host.kernel, " ", host.network) : "";
+}
+
 class Joining {
  public:
   Joining(NcclApi& api, Store& store, int rank, int size, const NcclOptions& options,
@@ -54,10 +63,11 @@ class Joining {
         pause_(std::move(stop)),
         deadline_(Clock::Steady().Now() + options.connect_timeout) {}
 
-  absl::StatusOr<NcclApi::Communicator> Run() {
+  absl::StatusOr<NcclMembership> Run() {
     std::vector<int> missing;
     absl::StatusOr<NcclApi::Communicator> communicator = Join(&missing);
-    if (communicator.ok() || !Stopped()) return communicator;
+    if (communicator.ok()) return NcclMembership{*communicator, std::move(links_)};
+    if (!Stopped()) return communicator.status();
     if (stop_.stop_requested())
       return AbortedBecause("connect", absl::CancelledError("its caller asked it to stop"));
     return DidNotArrive("connect", missing, options_.connect_timeout);
@@ -81,6 +91,11 @@ class Joining {
     const std::vector<int> drawing =
         RanksThatDrawIds(size_, NcclIdCount(size_, options_.ranks_per_id));
     DP_ASSIGN_OR_RETURN(NcclCard mine, CardOfThisRank(api_, options_.device));
+    std::optional<LinkDoors> doors;
+    if (options_.messages) {
+      doors.emplace(HostOfSockets(), options_.message_address, size_);
+      mine.links = doors->Card();
+    }
     if (std::binary_search(drawing.begin(), drawing.end(), rank_)) {
       DP_ASSIGN_OR_RETURN(mine.id, api_.UniqueId());
     }
@@ -93,9 +108,16 @@ class Joining {
       DP_ASSIGN_OR_RETURN(cards.emplace_back(), DecodeNcclCard(text));
     }
     DP_RETURN_IF_ERROR(CheckAGpuEach(cards));
+    if (doors.has_value()) links_ = JoinDoors(*doors, cards);
     std::vector<std::string> ids;
     for (int rank : drawing) ids.push_back(cards[rank].id);
     return ids;
+  }
+
+  absl::StatusOr<LinkMembership> JoinDoors(LinkDoors& doors, const std::vector<NcclCard>& cards) {
+    std::vector<std::string> links;
+    for (const NcclCard& card : cards) links.push_back(card.links);
+    return doors.Join(rank_, links);
   }
 
   absl::Status AwaitReady(NcclApi::Communicator communicator) {
@@ -115,13 +137,14 @@ class Joining {
   const std::stop_token stop_;
   Pause pause_;
   const absl::Time deadline_;
+  absl::StatusOr<LinkMembership> links_ =
+      absl::UnimplementedError("this group was opened without messages between two ranks");
 };
 
 }  // namespace
 
-absl::StatusOr<NcclApi::Communicator> JoinCommunicator(NcclApi& api, Store& store, int rank,
-                                                       int size, const NcclOptions& options,
-                                                       std::stop_token stop) {
+absl::StatusOr<NcclMembership> JoinCommunicator(NcclApi& api, Store& store, int rank, int size,
+                                                const NcclOptions& options, std::stop_token stop) {
   return Joining(api, store, rank, size, options, std::move(stop)).Run();
 }
 

@@ -15,9 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/status.h"
+#include "worker/engine/collectives/ended_work.h"
+#include "worker/engine/collectives/links/peer_links.h"
 #include "worker/engine/collectives/nccl/nccl_alone.h"
 #include "worker/engine/collectives/nccl/nccl_connect.h"
+#include "worker/engine/collectives/nccl/nccl_message.h"
+#include "worker/engine/collectives/nccl/nccl_messages.h"
 #include "worker/engine/collectives/nccl/nccl_on_host.h"
 #include "worker/engine/collectives/nccl/nccl_operations.h"
 #include "worker/engine/collectives/nccl/nccl_pipeline.h"
@@ -51,11 +56,12 @@ class NcclWork : public Work {
   const NcclOperations::Handle operation_;
 };
 
-// Two threads: one drives the communicator and never blocks; the other waits for the store.
+// Two threads: one drives the communicator and never blocks; the other waits for the store. The
+// links have a third, which drives the communicators of messages.
 class NcclGroup : public Group {
  public:
   NcclGroup(NcclApi& api, Store& store, int rank, int size, const NcclOptions& options,
-            NcclApi::Communicator communicator, NcclApi::Stream stream)
+            NcclMembership membership, NcclApi::Stream stream)
       : api_(api),
         rank_(rank),
         size_(size),
@@ -65,10 +71,20 @@ class NcclGroup : public Group {
         times_(SuspicionTimesFor(options.group.timeout, options.beat)),
         roll_call_(store, rank, size,
                    {.prefix = "nccl", .interval = times_.interval, .patience = times_.patience},
-                   Clock::Steady()) {
+                   Clock::Steady()),
+        messages_({.api = api,
+                   .device = options.device,
+                   .tuning = options.message_tuning,
+                   .interval = times_.interval,
+                   .clock = Clock::Steady()}),
+        links_(std::move(membership.links),
+               {.timeout = options.group.timeout,
+                .on_failure = [this](const absl::Status& why) { MessageFailed(why); },
+                .carrier = &messages_}) {
     if (options.ask_ras) OpenRas();
-    driver_ =
-        std::jthread([this, communicator](std::stop_token stop) { Drive(communicator, stop); });
+    driver_ = std::jthread([this, communicator = membership.communicator](std::stop_token stop) {
+      Drive(communicator, stop);
+    });
     caller_ = std::jthread([this] { CallRoll(); });
   }
 
@@ -120,7 +136,22 @@ class NcclGroup : public Group {
     return Push(std::move(operation));
   }
 
-  void Abort(const absl::Status& why) override { operations_->Abort(why); }
+  std::unique_ptr<Work> Pass(const Message& message) override {
+    if (absl::Status failure = WhyNoMessage(); !failure.ok())
+      return std::make_unique<EndedWork>(std::move(failure));
+    absl::StatusOr<NcclEvent> computed = RecordNcclEvent(api_, options_.compute_stream);
+    if (!computed.ok()) return std::make_unique<EndedWork>(computed.status());
+    auto pending =
+        std::make_shared<NcclMessage>(message, options_.group.timeout, *std::move(computed));
+    if (absl::Status begun = links_.Begin(pending); !begun.ok())
+      return std::make_unique<EndedWork>(std::move(begun));
+    return std::make_unique<NcclMessageWork>(api_, options_.compute_stream, std::move(pending));
+  }
+
+  void Abort(const absl::Status& why) override {
+    operations_->Abort(why);
+    links_.Abort(why);
+  }
 
  private:
   static Collective SumOf(absl::Span<uint8_t> bytes) {
@@ -171,12 +202,19 @@ class NcclGroup : public Group {
                            .roll_call = roll_call_,
                            .opinion = ras_.has_value() ? &*ras_ : nullptr,
                            .times = times_,
-                           .clock = Clock::Steady()});
+                           .clock = Clock::Steady(),
+                           .may_leave = [this] { return links_.Leave(); }});
     // Chooses this thread's device. The connecting thread chose it already, so this should not
     // fail.
     if (const absl::Status status = api_.UseDevice(options_.device); !status.ok())
       operations_->Abort(status);
-    while (!stop.stop_requested()) operations_->AwaitNews(pipeline.Step());
+    bool messages_end = false;
+    while (!stop.stop_requested()) {
+      const absl::Duration sleep = pipeline.Step();
+      const std::optional<absl::Status> failed = operations_->failed();
+      if (failed.has_value() && !std::exchange(messages_end, true)) links_.Break(*failed);
+      operations_->AwaitNews(sleep);
+    }
   }
 
   void CallRoll() {
@@ -186,6 +224,22 @@ class NcclGroup : public Group {
       roll_call_.AwaitDue();
     }
     roll_call_.Step();  // the last report
+  }
+
+  // Messages and collectives share one fate.
+  void MessageFailed(const absl::Status& why) DP_EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      message_failure_ = why;
+    }
+    operations_->Break(why);
+  }
+  absl::Status WhyNoMessage() const DP_EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      if (!message_failure_.ok()) return message_failure_;
+    }
+    return operations_->broken().value_or(absl::OkStatus());
   }
 
   NcclApi& api_;
@@ -200,6 +254,10 @@ class NcclGroup : public Group {
   const SuspicionTimes times_;
   RollCall roll_call_;
   std::optional<RasOpinion> ras_;
+  mutable Mutex mu_;
+  absl::Status message_failure_ DP_GUARDED_BY(mu_);
+  NcclMessages messages_;
+  PeerLinks links_;
   // Last: they use the rest.
   std::jthread driver_;
   std::jthread caller_;
@@ -213,14 +271,15 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectNccl(NcclApi& api, Store& store, i
   if (rank < 0 || rank >= size)
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of a world of ", size));
   if (size == 1) return MakeNcclAlone(api, options);
-  DP_ASSIGN_OR_RETURN(const NcclApi::Communicator communicator,
+  DP_ASSIGN_OR_RETURN(NcclMembership membership,
                       JoinCommunicator(api, store, rank, size, options, std::move(stop)));
   const absl::StatusOr<NcclApi::Stream> stream = api.MakeStream();
   if (!stream.ok()) {
-    api.Abort(communicator);
+    api.Abort(membership.communicator);
     return stream.status();
   }
-  auto group = std::make_unique<NcclGroup>(api, store, rank, size, options, communicator, *stream);
+  auto group =
+      std::make_unique<NcclGroup>(api, store, rank, size, options, std::move(membership), *stream);
   DP_RETURN_IF_ERROR(group->OpenOnHost());
   return group;
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <stop_token>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -33,6 +34,12 @@ struct NcclOptions {
   // How many operations may have been called and not ended; one more breaks the group. Set it above
   // the number that the caller calls before it waits.
   size_t operations_max = kNcclOperationsMax;
+  // Whether ranks can send each other messages, all of them or none. Ranks of one host then listen
+  // at a socket of the host, others at `message_address`, in digits.
+  bool messages = false;
+  std::string message_address = {};
+  // Few blocks: many directions may have a message on the device at once, and each must find room.
+  NcclTuning message_tuning = {.ctas_max = 4};
   // The longest interval between two reports of a rank that suspects something. One report a second
   // from each of a thousand ranks is nothing to the store; rarer reports would only delay errors.
   absl::Duration beat = absl::Seconds(1);
@@ -44,6 +51,8 @@ struct NcclOptions {
 // Joins `size` ranks, each with its own GPU, over NCCL. Operations take device memory, those of
 // `on_host()` host memory. A world of one rank calls nothing of NCCL and runs no kernel; only a
 // gather copies.
+//
+// Messages between two ranks go over communicators of their own, which their first messages make.
 //
 // The ranks find each other through `store`, where nobody else uses keys that begin with "nccl/".
 // `store` and `api` outlive the group. The group uses the store again only when an operation is

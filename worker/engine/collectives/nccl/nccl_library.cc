@@ -181,6 +181,7 @@ ncclConfig_t ConfigOf(const NcclTuning& tuning) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   if (tuning.cga_cluster_size > 0) config.cgaClusterSize = tuning.cga_cluster_size;
+  if (tuning.ctas_max > 0) config.maxCTAs = tuning.ctas_max;
   if (tuning.few_ctas) config.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
   return config;
 }

@@ -20,9 +20,10 @@ void NcclOperations::Push(const Handle& operation) {
     pushed_.push_back(operation);
   } else {
     // The other ranks may run it, so this group is out of step from here on.
-    overrun_ = absl::ResourceExhaustedError(
+    const absl::Status overrun = absl::ResourceExhaustedError(
         absl::StrCat(operation->name, ": ", open_max_, " operations are already waiting"));
-    spent = EndLocked(*operation, *overrun_);
+    if (!broken_.has_value()) broken_ = overrun;
+    spent = EndLocked(*operation, overrun);
   }
   news_.NotifyAll();
 }
@@ -53,7 +54,15 @@ WorkTimes NcclOperations::times(const NcclOperation& operation) const {
 void NcclOperations::Abort(const absl::Status& why) {
   MutexLock lock(mu_);
   if (!aborted_.has_value()) aborted_ = why;
-  abort_is_news_ = true;
+  end_is_news_ = true;
+  news_.NotifyAll();
+}
+
+void NcclOperations::Break(const absl::Status& why) {
+  MutexLock lock(mu_);
+  if (broken_.has_value()) return;
+  broken_ = why;
+  end_is_news_ = true;
   news_.NotifyAll();
 }
 
@@ -61,7 +70,7 @@ std::vector<NcclOperations::Handle> NcclOperations::Take() {
   MutexLock lock(mu_);
   std::vector<Handle> taken(pushed_.begin(), pushed_.end());
   pushed_.clear();
-  abort_is_news_ = false;
+  end_is_news_ = false;
   return taken;
 }
 
@@ -70,9 +79,14 @@ std::optional<absl::Status> NcclOperations::aborted() const {
   return aborted_;
 }
 
-std::optional<absl::Status> NcclOperations::overrun() const {
+std::optional<absl::Status> NcclOperations::broken() const {
   MutexLock lock(mu_);
-  return overrun_;
+  return broken_;
+}
+
+std::optional<absl::Status> NcclOperations::failed() const {
+  MutexLock lock(mu_);
+  return failed_;
 }
 
 void NcclOperations::Given(NcclOperation& operation, NcclEvent done) {
@@ -95,11 +109,12 @@ void NcclOperations::End(NcclOperation& operation, const absl::Status& status) {
 
 void NcclOperations::AwaitNews(absl::Duration timeout) {
   MutexLock lock(mu_);
-  if (pushed_.empty() && !abort_is_news_) news_.WaitFor(mu_, timeout);
+  if (pushed_.empty() && !end_is_news_) news_.WaitFor(mu_, timeout);
 }
 
 NcclOperation::Means NcclOperations::EndLocked(NcclOperation& operation,
                                                const absl::Status& status) {
+  if (!status.ok() && !aborted_.has_value() && !failed_.has_value()) failed_ = status;
   operation.status = status;
   operation.times.ended = clock_.Now();
   operation.times.begun = std::min(operation.times.begun, operation.times.ended);

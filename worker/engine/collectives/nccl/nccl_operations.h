@@ -73,12 +73,17 @@ class NcclOperations {
 
   // The first reason stays.
   void Abort(const absl::Status& why) DP_EXCLUDES(mu_);
+  // Breaks the group. The first error stays.
+  void Break(const absl::Status& why) DP_EXCLUDES(mu_);
 
   // For the group's thread. Take returns what was pushed since the last Take.
   std::vector<Handle> Take() DP_EXCLUDES(mu_);
   std::optional<absl::Status> aborted() const DP_EXCLUDES(mu_);
-  // The error of the operation that exceeded the limit.
-  std::optional<absl::Status> overrun() const DP_EXCLUDES(mu_);
+  // The error with which all later operations fail.
+  std::optional<absl::Status> broken() const DP_EXCLUDES(mu_);
+  // The first error with which an operation has ended, but for an abort. A group may be broken
+  // before any operation ends.
+  std::optional<absl::Status> failed() const DP_EXCLUDES(mu_);
   void Given(NcclOperation& operation, NcclEvent done) DP_EXCLUDES(mu_);
   // Only the first call counts.
   void Begun(NcclOperation& operation) DP_EXCLUDES(mu_);
@@ -98,9 +103,10 @@ class NcclOperations {
   CondVar moved_;  // for callers
   std::deque<Handle> pushed_ DP_GUARDED_BY(mu_);
   size_t open_ DP_GUARDED_BY(mu_) = 0;  // pushed and not ended
-  std::optional<absl::Status> overrun_ DP_GUARDED_BY(mu_);
+  std::optional<absl::Status> failed_ DP_GUARDED_BY(mu_);
+  std::optional<absl::Status> broken_ DP_GUARDED_BY(mu_);
   std::optional<absl::Status> aborted_ DP_GUARDED_BY(mu_);
-  bool abort_is_news_ DP_GUARDED_BY(mu_) = false;
+  bool end_is_news_ DP_GUARDED_BY(mu_) = false;  // broken or aborted since the last Take
 };
 
 }  // namespace dp::engine

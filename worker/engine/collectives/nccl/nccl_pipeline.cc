@@ -49,6 +49,8 @@ absl::Duration NcclPipeline::Step() {
       BreakAborted(*why);
     } else if (state_ == State::kInquiring) {
       Inquire();
+    } else if (auto broken = parts_.operations.broken()) {
+      Break(*broken);
     } else if (const absl::Status status = Advance(); !status.ok()) {
       Fail(status);
     } else if (now_ >= deadline()) {
@@ -70,7 +72,6 @@ void NcclPipeline::Refuse() {
 
 // Runs when idle, too: a peer's end may show before the next operation.
 absl::Status NcclPipeline::Advance() {
-  if (auto overrun = parts_.operations.overrun()) return *overrun;
   DP_RETURN_IF_ERROR(parts_.api.Ready(communicator_).status());
   DP_RETURN_IF_ERROR(GiveNext());
   DP_RETURN_IF_ERROR(NoteArrivals());
@@ -82,7 +83,7 @@ absl::Status NcclPipeline::Advance() {
 absl::Status NcclPipeline::GiveNext() {
   while (given_ < line_.size()) {
     NcclOperation& operation = *line_[given_];
-    if (operation.leaves && given_ > 0) break;  // leaves when all before it have ended
+    if (operation.leaves && !MayLeave()) break;
     if (!giving_) DP_RETURN_IF_ERROR(Give(operation));
     giving_ = true;
     DP_ASSIGN_OR_RETURN(const bool ready, parts_.api.Ready(communicator_));
@@ -96,6 +97,11 @@ absl::Status NcclPipeline::GiveNext() {
     ++given_;
   }
   return absl::OkStatus();
+}
+
+// When all operations before have ended.
+bool NcclPipeline::MayLeave() const {
+  return given_ == 0 && (!parts_.may_leave || parts_.may_leave());
 }
 
 absl::Status NcclPipeline::Give(NcclOperation& operation) {
@@ -141,9 +147,7 @@ absl::Status NcclPipeline::EndFinished() {
 
 // A peer's fault needs an inquiry; any other error is conclusive.
 void NcclPipeline::Fail(const absl::Status& why) {
-  failure_ = absl::IsResourceExhausted(why)
-                 ? why
-                 : absl::Status(why.code(), absl::StrCat(FrontName(), ": ", why.message()));
+  failure_ = absl::Status(why.code(), absl::StrCat(FrontName(), ": ", why.message()));
   if (!absl::IsUnavailable(why)) return Break(failure_);
   StopCommunicator();
   expired_ = false;
@@ -211,6 +215,7 @@ void NcclPipeline::Break(const absl::Status& verdict) {
   if (communicator_ != nullptr) parts_.api.Abort(std::exchange(communicator_, nullptr));
   state_ = State::kBroken;
   failure_ = verdict;
+  parts_.operations.Break(verdict);
   for (; !line_.empty(); line_.pop_front()) parts_.operations.End(*line_.front(), failure_);
   given_ = 0;
 }

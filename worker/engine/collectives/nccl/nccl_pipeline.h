@@ -58,6 +58,8 @@ class NcclPipeline {
     SecondOpinion* opinion = nullptr;
     SuspicionTimes times;
     const Clock& clock;
+    // Whether the group may leave now; null: at any time.
+    std::function<bool()> may_leave = nullptr;
   };
 
   explicit NcclPipeline(const Parts& parts);
@@ -73,6 +75,7 @@ class NcclPipeline {
 
   absl::Status Advance();
   absl::Status GiveNext();
+  bool MayLeave() const;
   absl::Status Give(NcclOperation& operation);
   absl::Status NoteArrivals();
   absl::Status EndFinished();

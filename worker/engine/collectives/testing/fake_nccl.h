@@ -75,6 +75,16 @@ class FakeNccl : public NcclApi {
     MutexLock lock(mu_);
     idle_see_errors_ = false;
   }
+  // From now on nobody sees that a peer is gone, as between GPUs of a host.
+  void HideErrors() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    all_see_nothing_ = true;
+  }
+  // Communicators that were ended by Abort.
+  int aborts() const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return aborts_;
+  }
   // From now on a device of a rank is that of every other rank with this number. Until then each
   // rank has a GPU of its own.
   void PutOnOneHost() DP_EXCLUDES(mu_) {
@@ -147,7 +157,7 @@ class FakeNccl : public NcclApi {
     const Member& member = *AsMember(communicator);
     World& world = *member.world;
     const bool waits = !world.lines[member.rank].empty();
-    const bool sees = waits || idle_see_errors_;
+    const bool sees = (waits || idle_see_errors_) && !all_see_nothing_;
     if ((world.aborted && sees) || (world.left && waits))
       return absl::UnavailableError("remote process exited");
     return world.joined == static_cast<int>(world.lines.size());
@@ -164,6 +174,7 @@ class FakeNccl : public NcclApi {
 
   void Abort(Communicator communicator) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
+    ++aborts_;
     Member* member = AsMember(communicator);
     member->world->aborted = true;
     for (const Call& call : member->world->lines[member->rank]) *call.done = true;
@@ -368,6 +379,8 @@ class FakeNccl : public NcclApi {
   bool on_one_host_ DP_GUARDED_BY(mu_) = false;
   int live_ DP_GUARDED_BY(mu_) = 0;
   int calls_ DP_GUARDED_BY(mu_) = 0;
+  int aborts_ DP_GUARDED_BY(mu_) = 0;
+  bool all_see_nothing_ DP_GUARDED_BY(mu_) = false;
   bool idle_see_errors_ DP_GUARDED_BY(mu_) = true;
   absl::Status error_ DP_GUARDED_BY(mu_);
   inline static thread_local int chosen_device_ = 0;

@@ -32,7 +32,8 @@ ncclComm_t const kCommunicator = reinterpret_cast<ncclComm_t>(0xc0);
 
 ncclResult_t Join(ncclComm_t* communicator, const ncclConfig_t& config) {
   Note("config size=", config.size == sizeof(ncclConfig_t), " blocking=", config.blocking,
-       " cga=", config.cgaClusterSize, " max_ctas=", config.maxCTAs == NCCL_CONFIG_UNDEF_INT,
+       " cga=", config.cgaClusterSize,
+       " max_ctas=", config.maxCTAs == NCCL_CONFIG_UNDEF_INT ? 0 : config.maxCTAs,
        " policy=", config.CTAPolicy);
   *communicator = kCommunicator;
   return Answer();

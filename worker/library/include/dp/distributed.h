@@ -95,10 +95,11 @@ class Work {
   // contents of its memory are unspecified. Errors: kTimeout names the ranks that did not arrive;
   // kPeerGone; kMismatch, where the backend sees it; kAborted; kLimit thousands are in flight.
   //
-  // For an operation on GPU memory it returns at once. Work that the program gives its stream from
-  // now on sees the result. Other streams must wait for that one, also before the memory is freed.
-  // An error of the operation then shows in a later call of the group. The first call after the
-  // time limit has it at the latest. With NCCL_BLOCKING_WAIT=1 the wait blocks, as above.
+  // For an operation on GPU memory it returns at once, and for a message once both ranks have
+  // called it. Work that the program gives its stream from now on sees the result. Other streams
+  // must wait for that one, also before the memory is freed. An error of the operation then shows
+  // in a later call of the group. The first call after the time limit has it at the latest. With
+  // NCCL_BLOCKING_WAIT=1 the wait blocks, as above.
   void wait();
   bool is_completed() const;
 
