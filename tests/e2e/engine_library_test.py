@@ -1,6 +1,8 @@
 """Component engine of the installed package: programs outside the tree that train the models of dp's trainer."""
 
 import contextlib
+import hashlib
+import json
 import os
 import pathlib
 import re
@@ -10,12 +12,14 @@ import unittest
 
 from kit import package
 from kit.cluster import Cluster
+from kit.idx_data import train_job, write_idx
 from kit.package import run
 from kit.rank_lines import lines_of
 from kit.waiting import TIMEOUT_S
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 CLASSIFIER = TOP / "examples/library/classifier"
+AS_THE_TRAINER = pathlib.Path(__file__).parent / "programs/as_the_trainer.cc"
 RIGHT = re.compile(r"rank (\d) of 2: (\d+) of 16 unseen pictures are right")
 # Everything else would meet other names in the program.
 PUBLIC = re.compile(r"^((typeinfo( name)?|vtable) for )?dp::distributed::(Network|Sgd|AdamW|DistError)\b|^DP_0$")
@@ -50,6 +54,12 @@ int main() try {
 """
 
 
+def floats_of(weights):
+    """The values of all parameters in a file of safetensors, in the order in which they lie there."""
+    file = weights.read_bytes()
+    return file[8 + int.from_bytes(file[:8], "little"):]
+
+
 class EngineLibraryTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -78,6 +88,23 @@ class EngineLibraryTest(unittest.TestCase):
         with Cluster() as cluster:
             done = cluster.dpctl("run", "--local", "--nproc-per-node", 2, "--", self.classifier, check=0)
         self.assert_learnt([text for _, text in lines_of(done.stdout)])
+
+    def test_a_program_has_the_bits_of_a_training_job(self):
+        program = package.build_program("as_the_trainer", AS_THE_TRAINER.read_text(), self.dir, self.root, "dp::engine",
+                                        "distributed engine")
+        data = write_idx(self.dir / "data", train=240, test=20, learnable=False)
+        weights, values = self.dir / "weights.safetensors", self.dir / "values"
+        job = self.dir / "job.json"
+        job.write_text(json.dumps(train_job(
+            data, seed=5, epochs=2, globalBatchSize=24, evaluateEvery=0, output={"weights": str(weights)},
+            model={"layers": [{"flatten": {}}, {"linear": {"out": 30}}, {"relu": {}},
+                              {"name": "head", "linear": {"out": 10}}]})))
+        with Cluster() as cluster:
+            cluster.dpctl("run", "--local", job, check=0)
+            cluster.dpctl("run", "--local", "--nproc-per-node", 2, "--", program, data, values, check=0)
+        trained, mine = floats_of(weights), values.read_bytes()
+        self.assertEqual(len(trained), len(mine))
+        self.assertEqual(hashlib.sha256(trained).digest(), hashlib.sha256(mine).digest())
 
     def test_a_program_without_process_groups_learns(self):
         source = self.dir / "alone-source"

@@ -38,14 +38,14 @@ def build(source, build_dir, root):
     return build_dir
 
 
-def build_program(name, text, folder, root, libraries=""):
+def build_program(name, text, folder, root, libraries="", components="distributed"):
     """Builds a program of one source, which is the text, with further libraries; returns its path."""
     source = folder / f"{name}-source"
     source.mkdir()
     (source / f"{name}.cc").write_text(text)
     (source / "CMakeLists.txt").write_text(
         f"cmake_minimum_required(VERSION 3.25)\nproject({name} LANGUAGES CXX)\n"
-        "find_package(dp REQUIRED COMPONENTS distributed)\n"
+        f"find_package(dp REQUIRED COMPONENTS {components})\n"
         f"add_executable({name} {name}.cc)\ntarget_link_libraries({name} PRIVATE dp::distributed {libraries})\n")
     return build(source, folder / name, root) / name
 
