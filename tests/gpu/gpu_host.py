@@ -36,6 +36,7 @@ class Gpu:
     capability: tuple
     cuda: tuple  # the CUDA version that the driver knows
     shared: bool
+    count: int = 1  # of all GPUs
 
     @property
     def driver(self):
@@ -126,7 +127,7 @@ def gpu_of_driver():
     return Gpu(name.value.decode(), memory.value,
                (attribute(CAPABILITY_MAJOR), attribute(CAPABILITY_MINOR)),
                (version.value // 1000, version.value % 1000 // 10),
-               attribute(COMPUTE_MODE) == SHARED)
+               attribute(COMPUTE_MODE) == SHARED, count.value)
 
 
 def cuda_tops(patterns=CUDA_DIRS, env=os.environ):
