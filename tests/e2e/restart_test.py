@@ -189,7 +189,7 @@ class RestartTest(RestartCase):
         job = self.cluster.submit(command_job(
             "sh", "-c", f'test "$DP_GENERATION" = 2 && echo whole && exit 0; {obeys}'))
         self.cluster.follow_until(job, "up")
-        workers[self.placed(job)[1][0]].stop()
+        workers[self.await_generation(job, 1)[1][0]].stop()
         self.assertEqual(self.cluster.wait(job), 0, self.cluster.dpctl("describe", job).stdout)
         self.assertIn("whole", self.cluster.dpctl("logs", job, check=0).stdout)
         past = self.cluster.describe(job)["pastFailures"]
