@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <span>
 
 #include "absl/strings/string_view.h"
@@ -35,6 +36,7 @@ class BatchNorm {
   std::span<float> SpanOf(const BorrowedMemory& floats) const {
     return {reinterpret_cast<float*>(floats->data()), channels_};
   }
+  static void CheckOptions(size_t channels, const distributed::SyncBatchNorm::Options& options);
   BorrowedMemory Floats(float value);
   BorrowedMemory Doubles(size_t count) { return memory_.Borrow(count * sizeof(double)); }
 
@@ -49,7 +51,8 @@ class BatchNorm {
   const distributed::ProcessGroup group_;
   GroupMemory& memory_;
   const BorrowedMemory weight_, bias_, weight_grad_, bias_grad_, running_mean_, running_var_;
-  const BorrowedMemory state_;  // the last forward's
+  const BorrowedMemory state_;           // the last forward's
+  std::optional<ChannelShape> forward_;  // of the last forward
 };
 
 }  // namespace dp::library

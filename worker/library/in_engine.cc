@@ -90,6 +90,17 @@ distributed::ReduceOp OpOutside(engine::ReduceOp op) {
   return ReduceOp::kSum;
 }
 
+void CheckArray(const JoinedGroup& group, absl::string_view verb,
+                const distributed::Elements& array) {
+  if (array.count != array.bytes / element_size(array.type))
+    Reject(group,
+           absl::StrCat(verb, " of ", array.count, " ", engine::NameOf(TypeInEngine(array.type)),
+                        ", which no memory holds; give the number of elements"));
+  if (array.data == nullptr && array.count > 0)
+    Reject(group,
+           absl::StrCat(verb, " of ", array.count, " elements whose memory is null; give memory"));
+}
+
 void CheckArrays(const JoinedGroup& group, absl::string_view verb,
                  const distributed::MutableElements& output, const distributed::Elements& input) {
   if (output.type != input.type)
@@ -128,6 +139,7 @@ distributed::Work StartIn(JoinedGroup& group, const JoinedGroup::Begin& begin) {
 distributed::Work StartIn(JoinedGroup& group, absl::string_view verb,
                           std::initializer_list<distributed::Elements> arrays,
                           const JoinedGroup::Begin& begin) {
+  for (const distributed::Elements& array : arrays) CheckArray(group, verb, array);
   if (!group.nccl()) return StartIn(group, begin);
   const NcclUse& nccl = *group.nccl();
   if (!OrThrow(AreOnDevice(nccl, verb, arrays), ErrorSource::kCaller, group.Context()))

@@ -26,7 +26,7 @@ using distributed::DistError;
 using distributed::ErrorKind;
 
 constexpr absl::string_view kJoinRemedy =
-    "; check that they run, with the same init method, world size and group name";
+    "; check that they run, with the same init method, backend, world size and group name";
 
 // How long a rank waits for peers to get the verdict that the backend cannot join them.
 constexpr absl::Duration kSameVerdict = absl::Seconds(5);

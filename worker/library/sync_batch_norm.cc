@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/library/batch_norm.h"
 #include "worker/library/dist_error.h"
+#include "worker/library/in_engine.h"
 #include "worker/library/memory/batch_statistics.h"
 
 namespace dp::library {
@@ -24,7 +25,7 @@ double* DoublesIn(const BorrowedMemory& memory) {
 }  // namespace
 
 BatchNorm::BatchNorm(size_t channels, const distributed::SyncBatchNorm::Options& options)
-    : channels_(channels),
+    : channels_((CheckOptions(channels, options), channels)),
       options_(options),
       group_(GroupOrDefault(options.process_group)),
       memory_(MemberOf(group_).memory()),
@@ -38,6 +39,16 @@ BatchNorm::BatchNorm(size_t channels, const distributed::SyncBatchNorm::Options&
   (void)memory_.math();  // rather an error here than in the first step
 }
 
+void BatchNorm::CheckOptions(size_t channels, const distributed::SyncBatchNorm::Options& options) {
+  const auto reject = [](const std::string& why) {
+    throw DistError(ErrorKind::kInvalidArgument, absl::StrCat("SyncBatchNorm: ", why));
+  };
+  if (channels == 0) reject("0 channels; give one at least");
+  if (!(options.eps >= 0)) reject(absl::StrCat("eps is ", options.eps, "; give 0 or more"));
+  if (options.momentum && !(*options.momentum >= 0 && *options.momentum <= 1))
+    reject(absl::StrCat("momentum is ", *options.momentum, "; give 0 to 1"));
+}
+
 BorrowedMemory BatchNorm::Floats(float value) {
   BorrowedMemory floats = memory_.Borrow(channels_ * sizeof(float));
   const std::vector<float> values(channels_, value);
@@ -48,18 +59,24 @@ BorrowedMemory BatchNorm::Floats(float value) {
 ChannelShape BatchNorm::ShapeOf(absl::string_view call, std::initializer_list<Elements> arrays,
                                 size_t samples) const {
   const JoinedGroup& member = MemberOf(group_);
+  for (const Elements& array : arrays)
+    CheckArray(member, absl::StrCat("SyncBatchNorm: ", call), array);
   if (member.nccl())
     (void)OrThrow(AreOnDevice(*member.nccl(), absl::StrCat("SyncBatchNorm: ", call), arrays),
                   ErrorSource::kCaller, member.Context());
-  const size_t rows = samples * channels_, size = arrays.begin()->count;
+  const size_t size = arrays.begin()->count;
+  const bool fits =
+      samples == 0 ? size == 0 : size % channels_ == 0 && size / channels_ % samples == 0;
   for (const Elements& array : arrays) {
-    if (array.count == size && (samples == 0 ? size == 0 : size % rows == 0)) continue;
+    if (array.count == size && fits) continue;
     throw DistError(ErrorKind::kInvalidArgument,
                     absl::StrCat("SyncBatchNorm: arrays of ", size, " and ", array.count,
                                  " values for ", samples, " samples of ", channels_,
                                  " channels; give both samples x channels x positions"));
   }
-  return {.samples = samples, .channels = channels_, .positions = rows == 0 ? 0 : size / rows};
+  return {.samples = samples,
+          .channels = channels_,
+          .positions = size == 0 ? 0 : size / channels_ / samples};
 }
 
 BatchNormState BatchNorm::StateIn(const BorrowedMemory& doubles) const {
@@ -101,6 +118,7 @@ void BatchNorm::Forward(std::span<const float> input, std::span<float> output, s
   distributed::all_gather(MutableElements(all->data(), width * ranks, DataType::kFloat64),
                           Elements(mine->data(), width, DataType::kFloat64), group_);
   CheckCount(shape, DoublesIn(all));
+  forward_ = shape;
   const BatchNormState state = StateIn(state_);
   const double share = options_.momentum.value_or(1.0 / static_cast<double>(batches));
   memory_.Check(math.Combine(channels_, ranks, DoublesIn(all), {options_.eps, share}, state,
@@ -125,6 +143,10 @@ void BatchNorm::Evaluate(std::span<const float> input, std::span<float> output, 
 void BatchNorm::Backward(std::span<const float> input, std::span<const float> output_grad,
                          std::span<float> input_grad, size_t samples) {
   const ChannelShape shape = ShapeOf("backward", {input, output_grad, input_grad}, samples);
+  if (forward_ != shape)
+    throw DistError(ErrorKind::kWrongState,
+                    "SyncBatchNorm: backward of another size than the last forward, or without "
+                    "one; call it after a forward of the same input");
   ArrayMath& math = memory_.math();
   const BatchNormState state = StateIn(state_);
   const BorrowedMemory sums = Doubles(2 * channels_);
@@ -162,19 +184,25 @@ SyncBatchNorm::SyncBatchNorm(size_t channels, const Options& options)
 SyncBatchNorm::SyncBatchNorm(SyncBatchNorm&&) noexcept = default;
 SyncBatchNorm::~SyncBatchNorm() = default;
 
+BatchNorm& SyncBatchNorm::norm() {
+  if (norm_ != nullptr) return *norm_;
+  throw DistError(ErrorKind::kWrongState,
+                  "the SyncBatchNorm has been moved from; use the one that it became");
+}
+
 void SyncBatchNorm::forward(std::span<const float> input, std::span<float> output, size_t samples) {
-  norm_->Forward(input, output, samples, num_batches_tracked + 1);
+  norm().Forward(input, output, samples, num_batches_tracked + 1);
   num_batches_tracked += 1;
 }
 
 void SyncBatchNorm::evaluate(std::span<const float> input, std::span<float> output,
                              size_t samples) {
-  norm_->Evaluate(input, output, samples);
+  norm().Evaluate(input, output, samples);
 }
 
 void SyncBatchNorm::backward(std::span<const float> input, std::span<const float> output_grad,
                              std::span<float> input_grad, size_t samples) {
-  norm_->Backward(input, output_grad, input_grad, samples);
+  norm().Backward(input, output_grad, input_grad, samples);
 }
 
 }  // namespace dp::distributed

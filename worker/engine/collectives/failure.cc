@@ -15,6 +15,8 @@ namespace {
 
 // The name of the payload, which lists the ranks in decimal, separated by commas.
 constexpr char kMissingRanks[] = "dp/missing_ranks";
+// A text names so many ranks; the payload has all.
+constexpr size_t kNamedMax = 64;
 
 absl::Status Naming(absl::Status status, absl::Span<const int> missing) {
   status.SetPayload(kMissingRanks, absl::Cord(absl::StrJoin(missing, ",")));
@@ -24,7 +26,11 @@ absl::Status Naming(absl::Status status, absl::Span<const int> missing) {
 }  // namespace
 
 std::string RankNames(absl::Span<const int> ranks) {
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
+  const absl::Span<const int> named = ranks.subspan(0, kNamedMax);
+  const std::string names =
+      absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(named, ", "));
+  if (named.size() == ranks.size()) return names;
+  return absl::StrCat(names, " and ", ranks.size() - named.size(), " more");
 }
 
 absl::Status WithMissing(absl::Status status, absl::Span<const int> missing) {

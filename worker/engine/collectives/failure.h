@@ -12,7 +12,7 @@
 
 namespace dp::engine {
 
-// "rank 1" or "ranks 1, 3".
+// "rank 1" or "ranks 1, 3". If there are many, the first ones and how many more.
 std::string RankNames(absl::Span<const int> ranks);
 
 // DeadlineExceeded. `missing` may be empty where the backend cannot tell. The status carries the

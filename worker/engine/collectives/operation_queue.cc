@@ -56,7 +56,8 @@ class OperationQueue::State {
     if (pending_.size() >= kPendingMax) {
       // The other ranks may run it, so this group is out of step from here on.
       Fail(absl::ResourceExhaustedError(
-          absl::StrCat(operation->name, ": ", kPendingMax, " operations are already waiting")));
+          absl::StrCat(operation->name, ": ", kPendingMax,
+                       " operations are already waiting; wait for some of them first")));
       End(*operation, failure_);
       return operation;
     }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kConsents[] = "consents";  // how many there are
 constexpr char kObjections[] = "objections";
-constexpr char kAnswer[] = "answer";      // kYes, or the first objection behind kNo
+constexpr char kAnswer[] = "answer";  // kYes, or the first objection behind kNo
 constexpr char kYes[] = "yes";
 constexpr char kNo[] = "no: ";
 
@@ -33,8 +33,7 @@ absl::StatusOr<std::string> Unanimity::Consent(absl::string_view call, absl::Dur
   DP_RETURN_IF_ERROR(keys_.Set(CameKey(rank_), "yes"));
   DP_ASSIGN_OR_RETURN(const int64_t consents, keys_.Add(kConsents, 1));
   // Then nobody has objected.
-  if (consents == static_cast<int64_t>(ranks_.size()))
-    DP_RETURN_IF_ERROR(keys_.Set(kAnswer, kYes));
+  if (consents == static_cast<int64_t>(ranks_.size())) DP_RETURN_IF_ERROR(keys_.Set(kAnswer, kYes));
   const absl::StatusOr<std::string> answer = keys_.Get(kAnswer, timeout);
   if (absl::IsDeadlineExceeded(answer.status())) return Late(call, timeout);
   DP_RETURN_IF_ERROR(answer.status());

@@ -14,11 +14,11 @@ DistributedDataParallel::DistributedDataParallel(Module& module,
 DistributedDataParallel::DistributedDataParallel(DistributedDataParallel&&) noexcept = default;
 DistributedDataParallel::~DistributedDataParallel() = default;
 
-void DistributedDataParallel::begin_forward() { reducer_->BeginForward(); }
+void DistributedDataParallel::begin_forward() { reducer().BeginForward(); }
 void DistributedDataParallel::gradient_ready(size_t parameter) {
-  reducer_->GradientReady(parameter);
+  reducer().GradientReady(parameter);
 }
-void DistributedDataParallel::finish_backward() { reducer_->FinishBackward(); }
+void DistributedDataParallel::finish_backward() { reducer().FinishBackward(); }
 
 DistributedDataParallel::NoSync::NoSync(ModuleReducer& reducer)
     : reducer_(&reducer), before_(reducer.SetSync(false)) {}
@@ -27,30 +27,36 @@ DistributedDataParallel::NoSync::NoSync(NoSync&& from) noexcept
 DistributedDataParallel::NoSync::~NoSync() {
   if (reducer_ != nullptr) reducer_->SetSync(before_);
 }
-DistributedDataParallel::NoSync DistributedDataParallel::no_sync() { return NoSync(*reducer_); }
+ModuleReducer& DistributedDataParallel::reducer() const {
+  if (reducer_ != nullptr) return *reducer_;
+  throw DistError(ErrorKind::kWrongState,
+                  "the DistributedDataParallel has been moved from; use the one that it became");
+}
 
-bool DistributedDataParallel::require_backward_grad_sync() const { return reducer_->sync(); }
+DistributedDataParallel::NoSync DistributedDataParallel::no_sync() { return NoSync(reducer()); }
+
+bool DistributedDataParallel::require_backward_grad_sync() const { return reducer().sync(); }
 
 void DistributedDataParallel::join(const std::function<void()>& train, const JoinOptions& options) {
-  reducer_->Join(train, options);
+  reducer().Join(train, options);
 }
 
 void DistributedDataParallel::register_comm_hook(CommHook hook) {
-  reducer_->SetHook(std::move(hook));
+  reducer().SetHook(std::move(hook));
 }
 
-std::vector<MutableElements> DistributedDataParallel::gradients() { return reducer_->Gradients(); }
+std::vector<MutableElements> DistributedDataParallel::gradients() { return reducer().Gradients(); }
 
-void DistributedDataParallel::zero_grad() { reducer_->ZeroGradients(); }
+void DistributedDataParallel::zero_grad() { reducer().ZeroGradients(); }
 
 double DistributedDataParallel::clip_grad_norm(double max_norm) {
-  return reducer_->ClipGradients(max_norm);
+  return reducer().ClipGradients(max_norm);
 }
 
 const std::vector<bool>& DistributedDataParallel::used_parameters() const {
-  return reducer_->used_parameters();
+  return reducer().used_parameters();
 }
 
-size_t DistributedDataParallel::buckets() const { return reducer_->buckets(); }
+size_t DistributedDataParallel::buckets() const { return reducer().buckets(); }
 
 }  // namespace dp::distributed

@@ -13,11 +13,15 @@ namespace dp::library {
 namespace {
 
 void CheckFloats(const distributed::MutableElements& gradient) {
+  const auto reject = [](const std::string& why) {
+    throw distributed::DistError(distributed::ErrorKind::kInvalidArgument,
+                                 absl::StrCat("clip_grad_norm: an array ", why));
+  };
   const engine::DataType type = TypeInEngine(gradient.type);
-  if (engine::IsFloat(type)) return;
-  throw distributed::DistError(distributed::ErrorKind::kInvalidArgument,
-                               absl::StrCat("clip_grad_norm: an array is of ", engine::NameOf(type),
-                                            "; give arrays of floats"));
+  if (!engine::IsFloat(type))
+    reject(absl::StrCat("is of ", engine::NameOf(type), "; give arrays of floats"));
+  if (gradient.data == nullptr && gradient.count > 0)
+    reject(absl::StrCat("of ", gradient.count, " elements has null for its memory; give memory"));
 }
 
 }  // namespace

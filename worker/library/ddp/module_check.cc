@@ -16,6 +16,9 @@ using distributed::DistError;
 using distributed::ErrorKind;
 using distributed::MutableElements;
 
+// More have a number of bytes that overflows.
+constexpr size_t kElementsMax = size_t{1} << 59;
+
 [[noreturn]] void RejectArgument(const std::string& why) {
   throw DistError(ErrorKind::kInvalidArgument, absl::StrCat("DistributedDataParallel: ", why));
 }
@@ -31,11 +34,16 @@ std::string ShapeName(const std::vector<int64_t>& shape) {
 // `what` is "parameter fc1.weight".
 void CheckShape(const std::string& what, const std::vector<int64_t>& shape,
                 const MutableElements& values) {
+  if (values.data == nullptr && values.count > 0)
+    RejectArgument(absl::StrCat(what, " has null for its memory; give it memory"));
   size_t count = 1;
   for (const int64_t axis : shape) {
     if (axis < 0)
       RejectArgument(
           absl::StrCat(what, " has the shape ", ShapeName(shape), "; no axis is negative"));
+    if (axis > 0 && count > kElementsMax / static_cast<size_t>(axis))
+      RejectArgument(absl::StrCat(what, " has the shape ", ShapeName(shape),
+                                  ", which is more than ", kElementsMax, " elements"));
     count *= static_cast<size_t>(axis);
   }
   if (count != values.count) {
@@ -46,6 +54,10 @@ void CheckShape(const std::string& what, const std::vector<int64_t>& shape,
 
 void CheckGradient(const std::string& what, const MutableElements& values,
                    const MutableElements& gradient) {
+  if (gradient.data == nullptr && gradient.count > 0)
+    RejectArgument(absl::StrCat("the gradient of ", what,
+                                " has null for its memory; give it memory, "
+                                "or leave it out and take what move_gradient offers"));
   if (gradient.count == values.count && gradient.type == values.type) return;
   RejectArgument(absl::StrCat(what, " is ", values.count, " ", TypeName(values.type),
                               ", and its gradient is ", gradient.count, " ",
@@ -118,6 +130,16 @@ std::string Describe(const std::vector<distributed::Parameter>& parameters) {
 }
 
 std::string Describe(const std::vector<distributed::Buffer>& buffers) { return LinesOf(buffers); }
+
+std::string Describe(const distributed::DistributedDataParallelOptions& options) {
+  const auto word = [](bool flag) { return flag ? "true" : "false"; };
+  return absl::StrCat(
+      "bucket_cap_mb ", options.bucket_cap_mb, "\nbroadcast_buffers ",
+      word(options.broadcast_buffers), "\nfind_unused_parameters ",
+      word(options.find_unused_parameters), "\nstatic_graph ", word(options.static_graph),
+      "\ncheck_reduction ", word(options.check_reduction), "\nreduce_type ",
+      options.reduce_type ? TypeName(*options.reduce_type) : "that of the gradients", "\n");
+}
 
 std::vector<std::string> NamesOf(const std::vector<distributed::Parameter>& parameters) {
   std::vector<std::string> names;

@@ -22,6 +22,8 @@ void CheckOptions(const distributed::DistributedDataParallelOptions& options,
 // One line for each: "fc1.weight 3x2 float32".
 std::string Describe(const std::vector<distributed::Parameter>& parameters);
 std::string Describe(const std::vector<distributed::Buffer>& buffers);
+// The options that all ranks must share.
+std::string Describe(const distributed::DistributedDataParallelOptions& options);
 std::vector<std::string> NamesOf(const std::vector<distributed::Parameter>& parameters);
 std::vector<GradientSize> GradientSizesOf(const std::vector<distributed::Parameter>& parameters);
 

@@ -85,8 +85,10 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
       used_(parameters_.size(), true),
       round_(RoundOfAll(group_.size())) {
   if (member().nccl()) CheckOnGpu(member(), parameters_);
-  CheckReplicas("parameter", Describe(parameters_));
-  CheckReplicas("buffer", Describe(buffers_));
+  constexpr absl::string_view kSameModel = "build the same model on every rank";
+  CheckReplicas("option", Describe(options_), "give every rank the same options");
+  CheckReplicas("parameter", Describe(parameters_), kSameModel);
+  CheckReplicas("buffer", Describe(buffers_), kSameModel);
   TakeReplicaOf(0);
   const std::vector<size_t> ready = LastFirst(parameters_.size());
   memory_ = member().Allocate(LayOutGradients(sizes_, ready, BucketsOf(options_)).bytes);
@@ -96,15 +98,17 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
 }
 
 ModuleReducer::~ModuleReducer() {
-  if (!ends_.empty()) member().Abort("DistributedDataParallel ended within a backward");
+  const bool fails = std::uncaught_exceptions() > exceptions_before_;
+  if (progress_.begun() || !ends_.empty() || (fails && awaits_backward_))
+    member().Abort("DistributedDataParallel ended within a backward");
 }
 
-void ModuleReducer::CheckReplicas(absl::string_view kind, const std::string& lines) const {
+void ModuleReducer::CheckReplicas(absl::string_view kind, const std::string& lines,
+                                  absl::string_view remedy) const {
   const absl::Status agree = engine::CheckReplicasAgree(member().here(), kind, lines);
   if (absl::IsFailedPrecondition(agree)) {
     throw DistError(ErrorKind::kMismatch,
-                    absl::StrCat(member().Context(), ": ", std::string(agree.message()),
-                                 "; build the same model on every rank"));
+                    absl::StrCat(member().Context(), ": ", agree.message(), "; ", remedy));
   }
   OrThrow(agree, ErrorSource::kOperation, member().Context());
 }
@@ -179,6 +183,7 @@ void ModuleReducer::CheckFinished(absl::string_view call) const {
 void ModuleReducer::BeginForward() {
   CheckUsable();
   CheckFinished("begin_forward");
+  awaits_backward_ = sync_;
   if (joining_) {
     round_ = Announce(sync_ ? Presence::kTraining : Presence::kAccumulating);
     announced_ = true;
@@ -202,9 +207,10 @@ void ModuleReducer::GradientReady(size_t parameter) {
                                  ": a backward within join without begin_forward; call it before "
                                  "each forward"));
   }
+  if (!progress_.begun()) backward_syncs_ = sync_;
   const std::vector<size_t> complete =
       OrThrow(progress_.Report(parameter), ErrorSource::kCaller, member().Context());
-  if (sync_) Complete(complete);
+  if (backward_syncs_) Complete(complete);
 }
 
 void ModuleReducer::Complete(absl::Span<const size_t> parameters) {
@@ -251,22 +257,30 @@ MutableElements ModuleReducer::ElementsOf(const engine::Bucket& bucket) const {
 void ModuleReducer::Launch(int bucket) {
   const engine::Bucket& range = layout_.buckets[bucket];
   const auto first = layout_.parameters.begin() + range.first_parameter;
-  ends_.push_back(hook_({.index = static_cast<size_t>(bucket),
-                         .is_last = static_cast<size_t>(bucket) + 1 == layout_.buckets.size(),
-                         .gradients = ElementsOf(range),
-                         .parameters = {first, first + range.parameters},
-                         .group = group_}));
+  std::function<void()> end =
+      hook_({.index = static_cast<size_t>(bucket),
+             .is_last = static_cast<size_t>(bucket) + 1 == layout_.buckets.size(),
+             .gradients = ElementsOf(range),
+             .parameters = {first, first + range.parameters},
+             .group = group_});
+  if (!end)
+    throw DistError(ErrorKind::kInvalidArgument,
+                    absl::StrCat(member().Context(),
+                                 ": the communication hook returned an empty function; return one "
+                                 "that ends the communication"));
+  ends_.push_back(std::move(end));
 }
 
 void ModuleReducer::FinishBackward() {
   CheckUsable();
   announced_ = false;
-  if (!sync_) return progress_.FinishWithoutSync();
+  if (!(progress_.begun() ? backward_syncs_ : sync_)) return progress_.FinishWithoutSync();
   Complete(OrThrow(progress_.Finish(), ErrorSource::kCaller, member().Context()));
   Exchange([this] { EndBuckets(); });
   ShareUse(progress_.used());
   progress_.ForgetUse();
   for (size_t p = 0; p < parameters_.size(); ++p) CopyOut(p);
+  awaits_backward_ = false;
   if (options_.check_reduction) CheckReduction();
 }
 
@@ -316,6 +330,7 @@ double ModuleReducer::ClipGradients(double max_norm) {
                     absl::StrCat(member().Context(),
                                  ": clip_grad_norm of a DistributedDataParallel whose ranks have "
                                  "shares; call that of the ZeroRedundancyOptimizer"));
+  CheckFinished("clip_grad_norm");
   return ClipByNorm(member().memory(), Gradients(), max_norm);
 }
 
@@ -334,6 +349,13 @@ std::vector<MutableElements> ModuleReducer::Gradients() const {
                                     : *parameters_[p].gradient);
   }
   return gradients;
+}
+
+void ModuleReducer::CheckGiven(bool given, absl::string_view call) const {
+  if (given) return;
+  throw DistError(ErrorKind::kInvalidArgument,
+                  absl::StrCat(member().Context(), ": ", call,
+                               " of an empty function; give one that can be called"));
 }
 
 void ModuleReducer::CheckHookMayChange(absl::string_view call) const {
@@ -356,6 +378,7 @@ void ModuleReducer::CheckHookMayChange(absl::string_view call) const {
 
 void ModuleReducer::SetHook(distributed::CommHook hook) {
   CheckHookMayChange("register_comm_hook");
+  CheckGiven(hook != nullptr, "register_comm_hook");
   hook_ = std::move(hook);
   hook_is_given_ = true;
 }

@@ -47,6 +47,11 @@ class ModuleReducer {
   const std::vector<bool>& used_parameters() const { return used_; }
   size_t buckets() const { return layout_.buckets.size(); }
 
+  // No backward is in progress. `call` needs that.
+  void CheckFinished(absl::string_view call) const;
+  // The function that `call` was given is not empty.
+  void CheckGiven(bool given, absl::string_view call) const;
+
   // From now on a backward leaves only this rank's share of each bucket as the mean (BucketShard),
   // and the layout stays. Parameters are of float32.
   void ReduceToShards();
@@ -61,12 +66,11 @@ class ModuleReducer {
  private:
   // Throws the error of an exchange again, if there was one.
   void CheckUsable() const;
-  // No backward is in progress. `call` needs that.
-  void CheckFinished(absl::string_view call) const;
   // Another way to average may be set now. `call` sets it.
   void CheckHookMayChange(absl::string_view call) const;
-  // All ranks have the same `lines` of a kind: "parameter" or "buffer".
-  void CheckReplicas(absl::string_view kind, const std::string& lines) const;
+  // All ranks have the same `lines` of a kind: "option", "parameter" or "buffer".
+  void CheckReplicas(absl::string_view kind, const std::string& lines,
+                     absl::string_view remedy) const;
   void TakeReplicaOf(int root);
   void TakeBuffersOf(int root);
 
@@ -119,11 +123,14 @@ class ModuleReducer {
   // later backward fits theirs.
   std::exception_ptr failure_;
 
+  const int exceptions_before_ = std::uncaught_exceptions();
+  bool awaits_backward_ = false;  // since a begin_forward, after which peers exchange gradients
   bool sync_ = true;
-  bool synced_once_ = false;   // a backward was averaged
-  bool layout_stays_ = false;  // the order of readiness does not change it any more
-  bool shards_ = false;        // ReduceToShards was called
-  bool use_known_ = false;     // of a static graph
+  bool backward_syncs_ = true;  // sync_ when the backward began
+  bool synced_once_ = false;    // a backward was averaged
+  bool layout_stays_ = false;   // the order of readiness does not change it any more
+  bool shards_ = false;         // ReduceToShards was called
+  bool use_known_ = false;      // of a static graph
   std::optional<distributed::JoinOptions> joining_;
   bool announced_ = false;          // while joining: since the last backward
   Round round_;                     // of the last begin_forward

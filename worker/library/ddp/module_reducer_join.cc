@@ -15,6 +15,9 @@ using distributed::ErrorKind;
 void ModuleReducer::Join(const std::function<void()>& train,
                          const distributed::JoinOptions& options) {
   CheckUsable();
+  CheckGiven(train != nullptr, "join");
+  if (!options.divide_by_initial_world_size)
+    (void)member().memory().math();  // rather now than late
   if (joining_) {
     throw DistError(ErrorKind::kWrongState,
                     absl::StrCat(member().Context(), ": join within join; end the first one"));

@@ -192,14 +192,18 @@ namespace dp::distributed {
 ZeroRedundancyOptimizer::ZeroRedundancyOptimizer(DistributedDataParallel& ddp, size_t states,
                                                  Update update)
     : shards_(std::make_unique<library::ShardedStates>(ddp.reducer(), states)),
-      update_(std::move(update)) {}
+      update_(std::move(update)) {
+  ddp.reducer().CheckGiven(update_ != nullptr, "ZeroRedundancyOptimizer");
+}
 ZeroRedundancyOptimizer::~ZeroRedundancyOptimizer() = default;
 
 void ZeroRedundancyOptimizer::step() {
+  shards_->CheckBetweenBackwards("step");
   shards_->ForEachPiece(update_);
   shards_->GatherValues();
 }
 double ZeroRedundancyOptimizer::clip_grad_norm(double max_norm) {
+  shards_->CheckBetweenBackwards("clip_grad_norm");
   return shards_->ClipGradients(max_norm);
 }
 OptimizerStates ZeroRedundancyOptimizer::consolidate(int to) const {

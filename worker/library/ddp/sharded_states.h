@@ -17,6 +17,7 @@ class ShardedStates {
  public:
   ShardedStates(ModuleReducer& reducer, size_t states);
 
+  void CheckBetweenBackwards(absl::string_view call) const { reducer_.CheckFinished(call); }
   void ForEachPiece(const std::function<void(const distributed::OptimizerPiece&)>& each);
   // Every rank gets the values of all shares.
   void GatherValues();

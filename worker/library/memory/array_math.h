@@ -17,6 +17,7 @@ struct ChannelShape {
   size_t channels = 0;
   size_t positions = 0;
 
+  bool operator==(const ChannelShape&) const = default;
   size_t size() const { return samples * channels * positions; }
 };
 

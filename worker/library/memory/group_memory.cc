@@ -1,9 +1,11 @@
 #include "worker/library/memory/group_memory.h"
 
 #include <cstring>
+#include <exception>
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "worker/library/dist_error.h"
 #include "worker/library/in_engine.h"
 #include "worker/library/memory/device_math.h"
@@ -35,7 +37,12 @@ BorrowedMemory GroupMemory::Borrow(size_t bytes) {
       absl::Span<uint8_t> bytes;
     };
     const auto on_host = std::make_shared<OnHost>();
-    on_host->memory.resize((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+    try {
+      on_host->memory.resize(bytes / sizeof(std::max_align_t) + 1);
+    } catch (const std::exception&) {  // bad_alloc, or more than a vector holds
+      throw distributed::DistError(distributed::ErrorKind::kLimit,
+                                   absl::StrCat(context_, ": no memory for ", bytes, " bytes"));
+    }
     on_host->bytes = {reinterpret_cast<uint8_t*>(on_host->memory.data()), bytes};
     return {on_host, &on_host->bytes};
   }

@@ -93,17 +93,20 @@ struct JoinOptions {
 //
 // Backward adds to the gradients, which begin at zero. Every rank makes the same calls in the same
 // order. They throw DistError; after one, the gradients must not be used. An error of an exchange
-// stays: every later call of a step throws it again. The module outlives this object. The memory
-// that it takes for gradients is the group's, and ends with it. Calls come from one thread at a
+// stays: every later call of a step throws it again. The module outlives this object, and keeps its
+// parameters and buffers where they are. One such object at a time wraps a module. The memory that
+// it takes for gradients is the group's, and ends with it. Calls come from one thread at a
 // time.
 class DistributedDataParallel {
  public:
-  // Errors: kMismatch the first parameter or buffer in which ranks differ, alike on all ranks.
+  // Errors: kMismatch the first option, parameter or buffer in which ranks differ, alike on all
+  // ranks.
   // kInvalidArgument an option or a parameter. kWrongState process_group is an empty handle.
   explicit DistributedDataParallel(Module& module,
                                    const DistributedDataParallelOptions& options = {});
   DistributedDataParallel(DistributedDataParallel&&) noexcept;
-  // Within a backward, as while an exception passes, it aborts the group.
+  // Within a backward, or while an exception passes between begin_forward and finish_backward, it
+  // aborts the group: peers wait for this rank's gradients.
   ~DistributedDataParallel();
 
   // Before a forward that a backward follows. Training only: ranks may evaluate as they like.
@@ -117,8 +120,8 @@ class DistributedDataParallel {
   // kMismatch check_reduction found differences.
   void finish_backward();
 
-  // While this object lives, backwards only add to this rank's gradients. The first backward
-  // afterwards averages what all of them have added.
+  // Backwards that begin while this object lives only add to this rank's gradients. The first
+  // backward afterwards averages what all of them have added.
   class NoSync {
    public:
     explicit NoSync(library::ModuleReducer& reducer);
@@ -141,7 +144,8 @@ class DistributedDataParallel {
   void join(const std::function<void()>& train, const JoinOptions& options = {});
 
   // Averages by `hook` instead of an all-reduce. Before the first backward, on every rank.
-  // Errors: kInvalidArgument there is a hook already, or a ZeroRedundancyOptimizer.
+  // Errors: kInvalidArgument there is a hook already, or a ZeroRedundancyOptimizer, or `hook` is
+  // empty.
   void register_comm_hook(CommHook hook);
 
   // The gradients, by index of their parameter. After a begin_forward they may have moved.
@@ -157,7 +161,7 @@ class DistributedDataParallel {
   size_t buckets() const;
 
   // For the library itself.
-  library::ModuleReducer& reducer() const { return *reducer_; }
+  library::ModuleReducer& reducer() const;
 
  private:
   std::unique_ptr<library::ModuleReducer> reducer_;

@@ -33,8 +33,9 @@ class SyncBatchNorm {
   };
 
   explicit SyncBatchNorm(size_t channels) : SyncBatchNorm(channels, Options()) {}
-  // Errors: kWrongState process_group is an empty handle. kUnsupported the group's backend is nccl,
-  // and this build has no kernels for GPUs.
+  // Errors: kInvalidArgument no channels, or an option is out of range. kWrongState process_group
+  // is an empty handle. kUnsupported the group's backend is nccl, and this build has no kernels for
+  // GPUs.
   SyncBatchNorm(size_t channels, const Options& options);
   SyncBatchNorm(SyncBatchNorm&&) noexcept;
   ~SyncBatchNorm();
@@ -46,7 +47,8 @@ class SyncBatchNorm {
   // Evaluation: normalizes by the running values. No collective.
   void evaluate(std::span<const float> input, std::span<float> output, size_t samples);
   // After a forward of the same `input`. Adds this rank's gradients of weight and bias to
-  // weight_grad and bias_grad, which DistributedDataParallel averages.
+  // weight_grad and bias_grad, which DistributedDataParallel averages. Errors: also kWrongState
+  // there was no such forward.
   void backward(std::span<const float> input, std::span<const float> output_grad,
                 std::span<float> input_grad, size_t samples);
 
@@ -57,6 +59,8 @@ class SyncBatchNorm {
   int64_t num_batches_tracked = 0;  // in the host's memory
 
  private:
+  library::BatchNorm& norm();
+
   std::unique_ptr<library::BatchNorm> norm_;
 };
 

@@ -43,8 +43,9 @@ struct OptimizerPiece {
 //     }
 //   });
 //
-// After a backward ddp.gradients() are no mean; clip_grad_norm of this class clips. Every rank
-// makes the same calls in the same order. The ddp outlives this object, and has float parameters.
+// After a backward ddp.gradients() are no mean; clip_grad_norm of this class clips. The ddp keeps
+// dealing shares after this object has ended. Every rank makes the same calls in the same order.
+// The ddp outlives this object, and has float parameters.
 class ZeroRedundancyOptimizer {
  public:
   using Update = std::function<void(const OptimizerPiece& piece)>;
