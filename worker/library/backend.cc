@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "worker/engine/collectives/gloo/gloo_group.h"
 #include "worker/engine/collectives/hierarchical/hierarchical_group.h"
@@ -54,6 +55,17 @@ absl::StatusOr<OpenedGroup> OpenHierarchical(OpenStore& store, const GroupPlace&
   return OpenedGroup{std::move(hosts->group), hosts->backend, {}};
 }
 
+// The backends of this build for CPUs, for who asked for one that it lacks.
+std::string OthersInBuild(absl::string_view lacking) {
+  std::vector<absl::string_view> names = {"shm"};
+  if (DP_HAS_GLOO) names.insert(names.end(), {"hierarchical", "gloo"});
+  if (DP_HAS_MPI) names.push_back("mpi");
+  const absl::string_view last = names.back();
+  names.pop_back();
+  names.insert(names.begin(), lacking == "nccl" ? "auto without a device" : "auto");
+  return absl::StrCat(absl::StrJoin(names, ", "), " or ", last);
+}
+
 }  // namespace
 
 bool IsReserved(absl::string_view name) {
@@ -70,9 +82,8 @@ absl::StatusOr<std::string> BackendNamed(absl::string_view name, const NcclPlace
   if (needs_gloo && DP_HAS_GLOO) return lower;
   if (needs_gloo || lower == "nccl" || lower == "mpi") {
     return absl::UnimplementedError(
-        absl::StrCat("backend ", lower, " is not part of this build of libdp_distributed; use auto",
-                     lower == "nccl" ? " without a device" : "",
-                     DP_HAS_GLOO ? ", shm, hierarchical or gloo" : " or shm"));
+        absl::StrCat("backend ", lower, " is not part of this build of libdp_distributed; use ",
+                     OthersInBuild(lower)));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("backend '", name,

@@ -19,13 +19,23 @@ using library::MemberOf;
 using library::PendingWork;
 using library::StartIn;
 
+namespace {
+
+PendingWork& PendingIn(const std::unique_ptr<PendingWork>& pending) {
+  if (pending != nullptr) return *pending;
+  throw DistError(ErrorKind::kWrongState,
+                  "the Work was moved from and has no operation; ask the Work that it moved to");
+}
+
+}  // namespace
+
 Work::Work(std::unique_ptr<PendingWork> pending) : pending_(std::move(pending)) {}
 Work::Work(Work&&) noexcept = default;
 Work& Work::operator=(Work&&) noexcept = default;
 Work::~Work() = default;
 
-void Work::wait() { pending_->Wait(); }
-bool Work::is_completed() const { return pending_->done(); }
+void Work::wait() { PendingIn(pending_).Wait(); }
+bool Work::is_completed() const { return PendingIn(pending_).done(); }
 
 Work all_reduce_async(MutableElements data, ReduceOp op, const ProcessGroup& group) {
   JoinedGroup& member = MemberOf(group);

@@ -1,8 +1,8 @@
 #include <initializer_list>
-#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "dp/distributed.h"
 #include "worker/library/in_engine.h"
@@ -59,8 +59,14 @@ std::vector<absl::Span<Byte>> Parts(absl::Span<Byte> bytes, std::span<const size
   return parts;
 }
 
-size_t SumOf(std::span<const size_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), size_t{0});
+size_t SumOf(const JoinedGroup& group, absl::string_view name, std::span<const size_t> counts) {
+  size_t sum = 0;
+  for (const size_t count : counts)
+    if (__builtin_add_overflow(sum, count, &sum))
+      throw DistError(ErrorKind::kLimit,
+                      absl::StrCat(group.Context(), ": all_to_all: the sum of ", name,
+                                   " is more than any memory holds; give smaller counts"));
+  return sum;
 }
 
 }  // namespace
@@ -110,8 +116,10 @@ Work all_to_all_async(MutableElements output, Elements input, std::span<const si
   CheckArrays(member, "all_to_all", output, input);
   CheckCount(member, "all_to_all", "output_counts", output_counts.size(), 1, member.size());
   CheckCount(member, "all_to_all", "input_counts", input_counts.size(), 1, member.size());
-  CheckCount(member, "all_to_all", "output", output.count, SumOf(output_counts), 1);
-  CheckCount(member, "all_to_all", "input", input.count, SumOf(input_counts), 1);
+  CheckCount(member, "all_to_all", "output", output.count,
+             SumOf(member, "output_counts", output_counts), 1);
+  CheckCount(member, "all_to_all", "input", input.count,
+             SumOf(member, "input_counts", input_counts), 1);
   const auto self = static_cast<size_t>(member.options().rank);
   CheckCount(member, "all_to_all", "this rank's part of output", output_counts[self],
              input_counts[self], 1);

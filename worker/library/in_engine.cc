@@ -20,6 +20,16 @@ using distributed::ReduceOp;
   throw DistError(ErrorKind::kInvalidArgument, absl::StrCat(group.Context(), ": ", why));
 }
 
+// Errors: kLimit the bytes of the elements are more than a size_t holds.
+void CheckBytes(const distributed::Elements& elements) {
+  size_t bytes = 0;
+  if (!__builtin_mul_overflow(elements.count, distributed::element_size(elements.type), &bytes))
+    return;
+  throw DistError(ErrorKind::kLimit, absl::StrCat("an array of ", elements.count, " elements of ",
+                                                  distributed::element_size(elements.type),
+                                                  " bytes is larger than any memory; give fewer"));
+}
+
 engine::ReduceOp OpInEngine(ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
@@ -61,10 +71,12 @@ engine::DataType TypeInEngine(DataType type) {
 }
 
 engine::Elements InEngine(const distributed::MutableElements& elements) {
+  CheckBytes(elements);
   return {TypeInEngine(elements.type), {static_cast<uint8_t*>(elements.data), elements.bytes}};
 }
 
 engine::ConstElements InEngine(const distributed::Elements& elements) {
+  CheckBytes(elements);
   return {TypeInEngine(elements.type),
           {static_cast<const uint8_t*>(elements.data), elements.bytes}};
 }
@@ -117,8 +129,13 @@ void CheckArrays(const JoinedGroup& group, absl::string_view verb,
 
 void CheckCount(const JoinedGroup& group, absl::string_view verb, absl::string_view array,
                 size_t count, size_t part, size_t parts) {
-  if (count == part * parts) return;
-  Reject(group, absl::StrCat(verb, ": ", array, " has ", count, " elements; give it ", part * parts,
+  size_t all = 0;
+  if (__builtin_mul_overflow(part, parts, &all))
+    throw DistError(ErrorKind::kLimit,
+                    absl::StrCat(group.Context(), ": ", verb, ": ", parts, " parts of ", part,
+                                 " elements are more than any memory holds; give fewer"));
+  if (count == all) return;
+  Reject(group, absl::StrCat(verb, ": ", array, " has ", count, " elements; give it ", all,
                              parts == 1 ? "" : ", a part for each rank"));
 }
 

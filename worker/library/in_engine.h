@@ -29,7 +29,8 @@ void CheckArray(const JoinedGroup& group, absl::string_view verb,
 // The arrays of `verb` have one type, and do not overlap.
 void CheckArrays(const JoinedGroup& group, absl::string_view verb,
                  const distributed::MutableElements& output, const distributed::Elements& input);
-// `array` of `verb` has `count` elements: as many as `parts` parts of `part` elements.
+// `array` of `verb` has `count` elements: as many as `parts` parts of `part` elements. Throws
+// kLimit if no size_t holds these.
 void CheckCount(const JoinedGroup& group, absl::string_view verb, absl::string_view array,
                 size_t count, size_t part, size_t parts);
 

@@ -324,6 +324,46 @@ TEST(ProcessGroupErrorTest, WrongArgumentsAreRejectedBeforePeersNotice) {
   });
 }
 
+TEST(ProcessGroupErrorTest, AWorkThatWasMovedFromHasNoOperation) {
+  const ProcessGroup group(Thread(HashStore(), 0, 1));
+  Work from = barrier_async(group);
+  const Work to = std::move(from);
+  for (const DistError& error :
+       {ErrorOf([&] { from.wait(); }), ErrorOf([&] { (void)from.is_completed(); })}) {
+    EXPECT_EQ(error.kind(), ErrorKind::kWrongState);
+    EXPECT_THAT(error.what(), HasSubstr("the Work was moved from"));
+  }
+}
+
+TEST(ProcessGroupErrorTest, SizesBeyondAnyMemoryAreALimit) {
+  OnRanks(2, "shm", [](const ProcessGroup& group) {
+    std::vector<float> data(4);
+    // Their bytes are 2^64 and 2^65.
+    const MutableElements many(data.data(), size_t{1} << 62, DataType::kFloat32);
+    const Elements more(data.data(), size_t{1} << 63, DataType::kFloat32);
+    const DistError array = ErrorOf([&] { all_reduce(many, ReduceOp::kSum, group); });
+    const DistError parts = ErrorOf([&] { all_gather(data, more, group); });
+    EXPECT_EQ(array.kind(), ErrorKind::kLimit);
+    EXPECT_THAT(array.what(), HasSubstr("an array of 4611686018427387904 elements of 4 bytes is"));
+    EXPECT_EQ(parts.kind(), ErrorKind::kLimit);
+    EXPECT_THAT(parts.what(), HasSubstr("all_gather: 2 parts of 9223372036854775808 elements are"));
+    barrier(group);
+  });
+}
+
+TEST(ProcessGroupErrorTest, CountsWhoseSumIsBeyondAnyMemoryAreALimit) {
+  OnRanks(2, "shm", [](const ProcessGroup& group) {
+    std::vector<float> in(4), out(4);
+    const std::vector<size_t> wraps = {static_cast<size_t>(-1), 5}, fits = {2, 2};
+    const DistError output = ErrorOf([&] { all_to_all(out, in, wraps, fits, group); });
+    const DistError input = ErrorOf([&] { all_to_all(out, in, fits, wraps, group); });
+    EXPECT_EQ(output.kind(), ErrorKind::kLimit);
+    EXPECT_THAT(output.what(), HasSubstr("all_to_all: the sum of output_counts is more than any"));
+    EXPECT_THAT(input.what(), HasSubstr("all_to_all: the sum of input_counts is more than any"));
+    barrier(group);
+  });
+}
+
 TEST(ProcessGroupErrorTest, ABackendThatIsNotThereIsNamed) {
   const auto fault = [](const std::string& backend) {
     return ErrorOf([&] { ProcessGroup(Thread(HashStore(), 0, 1, backend)); });
@@ -332,6 +372,8 @@ TEST(ProcessGroupErrorTest, ABackendThatIsNotThereIsNamed) {
     if (is_backend_available(backend)) continue;
     EXPECT_EQ(fault(backend).kind(), ErrorKind::kUnsupported);
     EXPECT_THAT(fault(backend).what(), HasSubstr("is not part of this build"));
+    EXPECT_EQ(std::string(fault(backend).what()).find("mpi", 12) != std::string::npos,
+              is_mpi_available());
   }
   EXPECT_EQ(fault("ucc").kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(fault("ucc").what(), HasSubstr("use auto, shm, hierarchical, gloo, nccl or mpi"));

@@ -1,6 +1,7 @@
 #include "dp/sampler.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -46,13 +47,19 @@ DistributedSampler::DistributedSampler(int64_t dataset_size, const SamplerOption
 }
 
 void DistributedSampler::set_epoch(uint64_t epoch) {
-  indices_ = engine::DistributedSampler{.n = dataset_size_,
-                                        .replicas = num_replicas_,
-                                        .rank = rank_,
-                                        .shuffle = options_.shuffle,
-                                        .seed = options_.seed,
-                                        .drop_last = options_.drop_last}
-                 .Indices(epoch);
+  try {
+    indices_ = engine::DistributedSampler{.n = dataset_size_,
+                                          .replicas = num_replicas_,
+                                          .rank = rank_,
+                                          .shuffle = options_.shuffle,
+                                          .seed = options_.seed,
+                                          .drop_last = options_.drop_last}
+                   .Indices(epoch);
+  } catch (const std::bad_alloc&) {
+    RejectSampler(ErrorKind::kLimit,
+                  absl::StrCat("no memory for the order of ", dataset_size_, " samples for ",
+                               num_replicas_, " replicas; divide the dataset"));
+  }
 }
 
 int64_t DistributedSampler::unpadded_size() const {

@@ -114,6 +114,9 @@ namespace dp::distributed {
 
 void register_backend(std::string_view name, BackendFactory factory) {
   const std::string lower = absl::AsciiStrToLower({name.data(), name.size()});
+  if (!factory)
+    throw DistError(ErrorKind::kInvalidArgument,
+                    absl::StrCat("backend '", lower, "' has no factory; give a function"));
   if (lower.empty() || library::IsReserved(lower)) {
     throw DistError(ErrorKind::kInvalidArgument,
                     absl::StrCat("backend '", lower, "' cannot be registered; give it a name that ",

@@ -219,6 +219,9 @@ TEST_F(UserBackendTest, NamesAreKnownInAnyCaseAndTakenOnce) {
   EXPECT_EQ(ErrorOf([&] { register_backend("byStore", none); }).kind(), ErrorKind::kWrongState);
   for (const char* name : {"gloo", "Auto", "nccl", "mpi", "Hierarchical", "UNDEFINED", ""})
     EXPECT_EQ(ErrorOf([&] { register_backend(name, none); }).kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(ErrorOf([] { register_backend("empty", nullptr); }).kind(),
+            ErrorKind::kInvalidArgument);
+  EXPECT_FALSE(is_backend_available("empty"));
   register_backend("none", none);
   EXPECT_THAT(ErrorOf([] {
                 ProcessGroup({.backend = "none", .store = HashStore(), .world_size = 2, .rank = 0});

@@ -240,6 +240,13 @@ int WrongUsage(absl::string_view what, const CLI::App& app, Terminal& terminal) 
   return kUsage;
 }
 
+// Whether the words name a coordinator, besides DPCTL_COORDINATOR.
+bool NamesCoordinator(const char* const* begin, const char* const* end) {
+  return std::any_of(begin, end, [](absl::string_view word) {
+    return word == "--coordinator" || absl::StartsWith(word, "--coordinator=");
+  });
+}
+
 int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   Terminal& terminal = surroundings.terminal;
   CLI::App app("The command line of dp, a service for distributed training jobs", "dpctl");
@@ -283,6 +290,9 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
                    << " (--coordinator or DPCTL_COORDINATOR)\n";
       return kUsage;
     }
+    if (!command->NeedsCoordinator() && NamesCoordinator(argv + 1, program))
+      terminal.err << "dpctl: --coordinator " << Printable(flags.coordinator)
+                   << " is ignored: dpctl starts a coordinator for this job alone\n";
     const bool taken =
         program == end ||
         (source != nullptr && source->TakeProgram({behind_dashes ? program + 1 : program, end}));

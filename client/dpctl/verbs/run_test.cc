@@ -12,6 +12,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr char kJob[] = R"(apiVersion: dp/v1
 kind: Job
@@ -317,6 +319,17 @@ TEST_F(LocalRunTest, AClusterOfItsOwnHoldsTheJobAndGoes) {
   EXPECT_EQ(options_.slots, 2);  // enough for three ranks
   EXPECT_EQ(options_.grace, absl::Seconds(30));
   EXPECT_FALSE(cluster_.alive);
+}
+
+TEST_F(LocalRunTest, ACoordinatorThatIsNamedInVainIsSaidOnce) {
+  start_local_ = [](const LocalOptions&) { return absl::UnavailableError("no programs"); };
+  const std::string ignored =
+      "dpctl: --coordinator head:7070 is ignored: dpctl starts a coordinator for this job alone\n";
+  EXPECT_THAT(Dpctl("--coordinator head:7070 run --local " + file_).err, StartsWith(ignored));
+  err_.str("");
+  EXPECT_THAT(Dpctl("run --local --coordinator=head:7070 " + file_).err, StartsWith(ignored));
+  err_.str("");
+  EXPECT_THAT(Dpctl("run --local " + file_).err, Not(HasSubstr("is ignored")));
 }
 
 TEST_F(LocalRunTest, CtrlCCancelsTheJobAndShowsWhatRanksWriteWhileTheyShutDown) {

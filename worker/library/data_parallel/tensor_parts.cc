@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <numeric>
 #include <utility>
 
@@ -70,19 +71,42 @@ Shape JoinedShape(absl::Span<const Tensor> parts, size_t dim) {
           ShapeText(parts[0].shape()), " and ",
           std::string(engine::NameOf(TypeInEngine(part.type()))), " ", ShapeText(part.shape()),
           " cannot be joined along dimension ", dim, "; they may differ there only"));
-    joined[dim] += samples;
+    if (__builtin_add_overflow(joined[dim], samples, &joined[dim]))
+      throw DistError(ErrorKind::kLimit,
+                      absl::StrCat("gather: the sum of the outputs' sizes along dimension ", dim,
+                                   " is more than an int64; give smaller outputs"));
   }
   return joined;
+}
+
+Tensor ZerosOf(Shape shape, size_t count, distributed::DataType type) {
+  switch (type) {
+    case distributed::DataType::kFloat32:
+      return {std::move(shape), std::vector<float>(count)};
+    case distributed::DataType::kFloat64:
+      return {std::move(shape), std::vector<double>(count)};
+    case distributed::DataType::kFloat16:
+      return {std::move(shape), std::vector<distributed::Float16>(count)};
+    case distributed::DataType::kBfloat16:
+      return {std::move(shape), std::vector<distributed::Bfloat16>(count)};
+    case distributed::DataType::kInt32:
+      return {std::move(shape), std::vector<int32_t>(count)};
+    case distributed::DataType::kInt64:
+      return {std::move(shape), std::vector<int64_t>(count)};
+    case distributed::DataType::kUint8:
+      return {std::move(shape), std::vector<uint8_t>(count)};
+  }
+  RejectTensor(absl::StrCat("element type ", static_cast<int>(type), " is unknown"));
 }
 
 }  // namespace
 
 std::vector<int64_t> PartSizes(int64_t samples, size_t devices) {
   const int64_t count = static_cast<int64_t>(devices);
-  const int64_t size = std::max<int64_t>((samples + count - 1) / count, 1);
+  const int64_t size = std::max<int64_t>(samples / count + (samples % count > 0 ? 1 : 0), 1);
   std::vector<int64_t> sizes;
-  for (int64_t begin = 0; begin < samples; begin += size)
-    sizes.push_back(std::min(size, samples - begin));
+  for (int64_t left = samples; left > 0; left -= sizes.back())
+    sizes.push_back(std::min(size, left));
   if (sizes.empty()) sizes.push_back(0);
   return sizes;
 }
@@ -156,23 +180,12 @@ Tensor zeros(std::vector<int64_t> shape, DataType type) {
   if (count > std::vector<double>().max_size())
     library::RejectTensor(absl::StrCat("zeros: the shape ", library::ShapeText(shape),
                                        " has more elements than memory can have"));
-  switch (type) {
-    case DataType::kFloat32:
-      return {std::move(shape), std::vector<float>(count)};
-    case DataType::kFloat64:
-      return {std::move(shape), std::vector<double>(count)};
-    case DataType::kFloat16:
-      return {std::move(shape), std::vector<Float16>(count)};
-    case DataType::kBfloat16:
-      return {std::move(shape), std::vector<Bfloat16>(count)};
-    case DataType::kInt32:
-      return {std::move(shape), std::vector<int32_t>(count)};
-    case DataType::kInt64:
-      return {std::move(shape), std::vector<int64_t>(count)};
-    case DataType::kUint8:
-      return {std::move(shape), std::vector<uint8_t>(count)};
+  try {
+    return library::ZerosOf(std::move(shape), count, type);
+  } catch (const std::bad_alloc&) {
+    throw DistError(ErrorKind::kLimit, absl::StrCat("zeros: no memory for ", count,
+                                                    " elements; give a smaller shape"));
   }
-  library::RejectTensor(absl::StrCat("element type ", static_cast<int>(type), " is unknown"));
 }
 
 }  // namespace dp::distributed

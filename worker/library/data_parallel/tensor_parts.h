@@ -9,7 +9,7 @@
 #include "dp/tensor.h"
 
 // How a batch is cut into parts for devices, and put together again. Pure. Errors are DistErrors of
-// kInvalidArgument.
+// kInvalidArgument, or of kLimit where sizes or memory run out.
 
 namespace dp::library {
 

@@ -1,5 +1,6 @@
 #include "worker/library/data_parallel/tensor_parts.h"
 
+#include <limits>
 #include <numeric>
 
 #include "gmock/gmock.h"
@@ -9,6 +10,7 @@
 namespace dp::library {
 namespace {
 
+using distributed::ErrorKind;
 using distributed::Tensor;
 using ::testing::ElementsAre;
 
@@ -81,6 +83,21 @@ TEST(TensorPartsTest, ScalarsJoinToAVector) {
 TEST(TensorPartsTest, AnEmptyBatchIsOneEmptyPart) {
   const std::vector<Tensor> parts = SplitTensor(Counting({0, 2}), 0, PartSizes(0, 3));
   EXPECT_THAT(JoinTensors(parts, 0).shape(), ElementsAre(0, 2));
+}
+
+TEST(TensorPartsTest, SizesThatDoNotAddUpAreALimit) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const std::vector<Tensor> parts(2, distributed::zeros({kMost, 0}));
+  EXPECT_EQ(ErrorOf([&] { JoinTensors(parts, 0); }).kind(), ErrorKind::kLimit);
+  EXPECT_THAT(PartSizes(kMost, 2), ElementsAre(kMost / 2 + 1, kMost / 2));
+}
+
+TEST(TensorTest, ZerosBeyondTheMemoryAreALimit) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends a program that asks for so much memory";
+#endif
+  // A vector may have as many bytes, and no address space has.
+  EXPECT_EQ(ErrorOf([] { distributed::zeros({int64_t{1} << 59}); }).kind(), ErrorKind::kLimit);
 }
 
 TEST(TensorPartsTest, OutputsThatDoNotFitAreRejected) {

@@ -72,10 +72,18 @@ absl::Status CheckAdamW(const AdamWOptions& options) {
   return CheckRange("weight_decay", options.weight_decay, 0, kNoEnd);
 }
 
+absl::Status TwoNamed(const std::string& name) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("two parameters are named '", name,
+                   "', and the optimizer keeps its states by name; give each a name of its own"));
+}
+
 OptimizerStates ZerosFor(Module& module, size_t states) {
   OptimizerStates zeros;
   for (const Parameter& parameter : library::ValueOrThrow(ParametersOf(module))) {
-    zeros[parameter.name].assign(states, std::vector<float>(parameter.values.count));
+    const auto [state, is_new] = zeros.try_emplace(parameter.name);
+    library::OkOrThrow(is_new ? absl::OkStatus() : TwoNamed(parameter.name));
+    state->second.assign(states, std::vector<float>(parameter.values.count));
   }
   return zeros;
 }

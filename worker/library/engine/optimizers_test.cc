@@ -6,6 +6,7 @@
 #include "dp/engine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/library/testing/listed_module.h"
 #include "worker/library/testing/thrown.h"
 
 namespace dp::distributed {
@@ -57,6 +58,19 @@ TEST(SgdTest, ALearningRateHoldsFromTheNextStep) {
   EXPECT_THAT(module.weight, ElementsAre(0.5f, -1.75f));
   EXPECT_THAT(ErrorOf([&] { sgd.set_learning_rate(-1); }).what(),
               HasSubstr("learning_rate is -1; give 0 or more"));
+}
+
+TEST(SgdTest, TheLearningRateIsTorchsByDefault) {
+  EXPECT_EQ(SgdOptions().learning_rate, 0.001);
+  EXPECT_EQ(AdamWOptions().learning_rate, 0.001);
+}
+
+TEST(SgdTest, TwoParametersOfOneNameAreRejected) {
+  library::ListedModule module({{"w", {1}}, {"b", {1}}, {"w", {2}}});
+  for (const DistError& error : {ErrorOf([&] { Sgd{module}; }), ErrorOf([&] { AdamW{module}; })}) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("two parameters are named 'w', and the optimizer keeps"));
+  }
 }
 
 TEST(SgdTest, AGradientThatHasMovedIsFound) {

@@ -101,6 +101,7 @@ class Work {
   // in a later call of the group. The first call after the time limit has it at the latest. With
   // NCCL_BLOCKING_WAIT=1 the wait blocks, as above.
   void wait();
+  // Both throw kWrongState once the Work was moved from.
   bool is_completed() const;
 
  private:

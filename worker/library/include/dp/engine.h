@@ -92,7 +92,7 @@ class Network : public Module {
 };
 
 struct SgdOptions {
-  double learning_rate = 0;
+  double learning_rate = 0.001;  // torch's default
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
@@ -102,8 +102,9 @@ struct SgdOptions {
 // float32, and each has a gradient where parameters() says. Not thread-safe.
 class Sgd {
  public:
-  // Errors: kInvalidArgument an option is out of range, or a parameter has no such gradient.
-  Sgd(Module& module, const SgdOptions& options);
+  // Errors: kInvalidArgument an option is out of range, a parameter has no such gradient, or two
+  // parameters have one name.
+  Sgd(Module& module, const SgdOptions& options = {});
 
   // Changes the values by the gradients. Errors: kInvalidArgument as at construction.
   void step();

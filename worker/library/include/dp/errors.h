@@ -17,7 +17,7 @@ enum class ErrorKind {
   kMismatch,         // ranks called different operations, or the same one with different arguments
   kAborted,          // ProcessGroup::abort ended the operation
   kUnreachable,      // the store's server, the file system or the network
-  kLimit,            // the store or the queue of operations is full
+  kLimit,            // the store or the queue is full, or sizes are more than memory holds
   kInternal,         // a bug of dp; over NCCL also an error of the GPU
   kProgramFailed,    // the program's own part failed: a rank that spawn started, or a replica
 };

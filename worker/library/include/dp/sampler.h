@@ -31,7 +31,7 @@ struct SamplerOptions {
 class DistributedSampler {
  public:
   // Draws epoch 0. Errors: kInvalidArgument names the option. kWrongState an option is not given
-  // and there is no default group.
+  // and there is no default group. kLimit there is no memory, also of set_epoch.
   explicit DistributedSampler(int64_t dataset_size, const SamplerOptions& options = {});
 
   // Draws the order of `epoch`. Call it before each epoch, with the same number on all ranks; else
