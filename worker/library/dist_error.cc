@@ -8,36 +8,6 @@ namespace {
 
 using distributed::ErrorKind;
 
-ErrorKind KindOf(absl::StatusCode code, ErrorSource source) {
-  const bool operation = source == ErrorSource::kOperation;
-  switch (code) {
-    case absl::StatusCode::kInvalidArgument:
-      return operation ? ErrorKind::kMismatch : ErrorKind::kInvalidArgument;
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnauthenticated:
-      return ErrorKind::kInvalidArgument;
-    case absl::StatusCode::kUnimplemented:
-      return ErrorKind::kUnsupported;
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kAlreadyExists:
-      return ErrorKind::kWrongState;
-    case absl::StatusCode::kDeadlineExceeded:
-      return ErrorKind::kTimeout;
-    case absl::StatusCode::kUnavailable:
-      return operation ? ErrorKind::kPeerGone : ErrorKind::kUnreachable;
-    case absl::StatusCode::kDataLoss:
-      return ErrorKind::kUnreachable;
-    case absl::StatusCode::kAborted:
-    case absl::StatusCode::kCancelled:
-      return ErrorKind::kAborted;
-    case absl::StatusCode::kResourceExhausted:
-      return ErrorKind::kLimit;
-    default:
-      return ErrorKind::kInternal;
-  }
-}
-
 absl::string_view RemedyOf(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kTimeout:

@@ -7,13 +7,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "dp/errors.h"
+#include "worker/library/error_kind.h"
 
 // The one place where the library's statuses become exceptions.
 
 namespace dp::library {
-
-// Where a status comes from; the same code means different things there.
-enum class ErrorSource { kCaller, kStore, kOperation };
 
 // The exception that `status` becomes. Its message is `context`, the status' message and, for
 // errors of operations, what to do about them.

@@ -7,12 +7,14 @@
 #include "dp/engine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/library/engine/floats_of.h"
 #include "worker/library/testing/thrown.h"
 
 namespace dp::distributed {
 namespace {
 
 using library::ErrorOf;
+using library::FloatsOf;
 using model::Conv2d;
 using model::Dropout;
 using model::Embedding;
@@ -23,9 +25,6 @@ using model::Relu;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::span<float> FloatsOf(const MutableElements& elements) {
-  return {static_cast<float*>(elements.data), elements.count};
-}
 std::vector<float> GradientOf(Network& network, size_t parameter) {
   const auto floats = FloatsOf(network.parameters()[parameter].gradient.value());
   return {floats.begin(), floats.end()};

@@ -10,17 +10,14 @@
 #include "worker/engine/nn/adamw.h"
 #include "worker/engine/nn/sgd.h"
 #include "worker/library/engine/engine_error.h"
+#include "worker/library/engine/floats_of.h"
 
 namespace dp::distributed {
 namespace {
 
-using Floats = std::span<float>;
+using library::FloatsOf;
 
-absl::Span<float> View(Floats values) { return {values.data(), values.size()}; }
-
-Floats FloatsOf(const MutableElements& elements) {
-  return {static_cast<float*>(elements.data), elements.count};
-}
+absl::Span<float> View(std::span<float> values) { return {values.data(), values.size()}; }
 
 // Errors: InvalidArgument names the parameter.
 absl::Status CheckTrains(const Parameter& parameter) {
