@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "worker/library/batch_norm.h"
+#include "worker/library/batch_norm/batch_norm.h"
 #include "worker/library/dist_error.h"
 #include "worker/library/in_engine.h"
 #include "worker/library/memory/batch_statistics.h"
