@@ -104,10 +104,6 @@ distributed::ReduceOp OpOutside(engine::ReduceOp op) {
 
 void CheckArray(const JoinedGroup& group, absl::string_view verb,
                 const distributed::Elements& array) {
-  if (array.count != array.bytes / element_size(array.type))
-    Reject(group,
-           absl::StrCat(verb, " of ", array.count, " ", engine::NameOf(TypeInEngine(array.type)),
-                        ", which no memory holds; give the number of elements"));
   if (array.data == nullptr && array.count > 0)
     Reject(group,
            absl::StrCat(verb, " of ", array.count, " elements whose memory is null; give memory"));

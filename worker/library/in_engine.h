@@ -23,7 +23,7 @@ engine::ReduceOp InEngine(distributed::ReduceOp op, distributed::DataType type,
 distributed::DataType TypeOutside(engine::DataType type);
 distributed::ReduceOp OpOutside(engine::ReduceOp op);
 
-// `array` has memory, and a number of bytes that fits.
+// `array` has memory.
 void CheckArray(const JoinedGroup& group, absl::string_view verb,
                 const distributed::Elements& array);
 // The arrays of `verb` have one type, and do not overlap.

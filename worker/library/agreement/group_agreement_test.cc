@@ -78,7 +78,7 @@ TEST_F(GroupAgreementTest, ARankThatComesAfterTheDifferenceLearnsIt) {
   std::jthread one([&] { EXPECT_FALSE(Ask(0, {0, 1, 2}).ok()); });
   ASSERT_TRUE(keys_.Get("consents", absl::Minutes(1)).ok());
   std::jthread two([&] { EXPECT_FALSE(Ask(2, {1, 2}).ok()); });
-  ASSERT_TRUE(keys_.Get("answer", absl::Minutes(1)).ok());
+  ASSERT_TRUE(keys_.Get("answered", absl::Minutes(1)).ok());
   EXPECT_EQ(Ask(1, {0, 1, 2}).message(), "new_group 1: rank 0 gives 0,1,2, rank 2 gives 1,2");
 }
 

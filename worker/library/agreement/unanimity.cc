@@ -11,8 +11,8 @@ namespace dp::library {
 namespace {
 
 constexpr char kConsents[] = "consents";  // how many there are
-constexpr char kObjections[] = "objections";
-constexpr char kAnswer[] = "answer";  // kYes, or the first objection behind kNo
+constexpr char kAnswer[] = "answer";      // kYes, or the first objection behind kNo
+constexpr char kAnswered[] = "answered";  // set behind it, for those who wait
 constexpr char kYes[] = "yes";
 constexpr char kNo[] = "no: ";
 
@@ -23,21 +23,23 @@ std::string CameKey(int rank) { return absl::StrCat("came/", rank); }
 Unanimity::Unanimity(Store& keys, int rank, std::vector<int> ranks)
     : keys_(keys), rank_(rank), ranks_(std::move(ranks)) {}
 
-// A plain Set, since compare_set of PyTorch's store does not wake those who wait for the key.
-absl::Status Unanimity::Object(absl::string_view why) {
-  DP_ASSIGN_OR_RETURN(const int64_t objections, keys_.Add(kObjections, 1));
-  return objections == 1 ? keys_.Set(kAnswer, absl::StrCat(kNo, why)) : absl::OkStatus();
+absl::Status Unanimity::Object(absl::string_view why) { return Answer(absl::StrCat(kNo, why)); }
+
+// PyTorch's server wakes nobody who waits for a key that compare_set sets.
+absl::Status Unanimity::Answer(absl::string_view answer) {
+  DP_RETURN_IF_ERROR(keys_.CompareSet(kAnswer, "", answer).status());
+  return keys_.Set(kAnswered, "yes");
 }
 
 absl::StatusOr<std::string> Unanimity::Consent(absl::string_view call, absl::Duration timeout) {
   DP_RETURN_IF_ERROR(keys_.Set(CameKey(rank_), "yes"));
   DP_ASSIGN_OR_RETURN(const int64_t consents, keys_.Add(kConsents, 1));
-  // Then nobody has objected.
-  if (consents == static_cast<int64_t>(ranks_.size())) DP_RETURN_IF_ERROR(keys_.Set(kAnswer, kYes));
-  const absl::StatusOr<std::string> answer = keys_.Get(kAnswer, timeout);
-  if (absl::IsDeadlineExceeded(answer.status())) return Late(call, timeout);
-  DP_RETURN_IF_ERROR(answer.status());
-  return *answer == kYes ? std::string() : answer->substr(sizeof kNo - 1);
+  if (consents == static_cast<int64_t>(ranks_.size())) DP_RETURN_IF_ERROR(Answer(kYes));
+  const absl::Status answered = keys_.Get(kAnswered, timeout).status();
+  if (absl::IsDeadlineExceeded(answered)) return Late(call, timeout);
+  DP_RETURN_IF_ERROR(answered);
+  DP_ASSIGN_OR_RETURN(const std::string answer, keys_.Get(kAnswer, timeout));
+  return answer == kYes ? std::string() : answer.substr(sizeof kNo - 1);
 }
 
 absl::Status Unanimity::Late(absl::string_view call, absl::Duration timeout) {

@@ -26,6 +26,7 @@ class Unanimity {
   absl::StatusOr<std::string> Consent(absl::string_view call, absl::Duration timeout);
 
  private:
+  absl::Status Answer(absl::string_view answer);
   absl::Status Late(absl::string_view call, absl::Duration timeout);
 
   Store& keys_;
