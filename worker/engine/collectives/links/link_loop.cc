@@ -92,6 +92,17 @@ void LinkLoop::CatchUp() {
   });
 }
 
+bool LinkLoop::HasCaughtUp() {
+  bool caught_up = false;
+  {
+    MutexLock lock(mu_);
+    if (!enough_turns_) enough_turns_ = turns_ + 2;  // as CatchUp
+    caught_up = turns_ >= *enough_turns_ || ended_;
+  }
+  if (!caught_up) Wake();
+  return caught_up;
+}
+
 bool LinkLoop::Leave() {
   bool wakes = false, left = false;
   {
@@ -229,6 +240,7 @@ absl::Status LinkLoop::Refusal(const std::string& name) const {
 void LinkLoop::Break(const absl::Status& why) {
   if (failure_.ok()) {
     failure_ = why;
+    if (options_.carrier != nullptr) SayWhatIsQueued();
     if (!aborted_ && options_.on_failure) options_.on_failure(why);
   }
   for (OutLink& link : out_) link.Drop();
@@ -238,6 +250,12 @@ void LinkLoop::Break(const absl::Status& why) {
   book_ = MessageBook(membership_.rank, options_.carrier != nullptr);
   while (!pending_.empty())
     EndMessage(pending_.begin()->first, Refusal(pending_.begin()->second->name()));
+}
+
+// A refusal reaches the peer before the peer sees that this rank's group has failed.
+void LinkLoop::SayWhatIsQueued() {
+  std::vector<uint64_t> written;  // only texts and frames
+  for (OutLink& link : out_) link.Write(&written);
 }
 
 void LinkLoop::CheckDeadlines() {

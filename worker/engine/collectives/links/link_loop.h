@@ -36,6 +36,7 @@ class LinkLoop final : private LinkListener {
   // PeerLinks::Break.
   void FailAll(const absl::Status& why) DP_EXCLUDES(mu_);
   void CatchUp() DP_EXCLUDES(mu_);
+  bool HasCaughtUp() DP_EXCLUDES(mu_);
   // PeerLinks::Leave, once the thread runs.
   bool Leave() DP_EXCLUDES(mu_);
   void Close() DP_EXCLUDES(mu_);
@@ -77,6 +78,7 @@ class LinkLoop final : private LinkListener {
   void EndMessage(MessageBook::Id id, const absl::Status& status) DP_EXCLUDES(mu_);
   // The first failure ends everything in flight.
   void Break(const absl::Status& why);
+  void SayWhatIsQueued();
   absl::Status Refusal(const std::string& name) const;
   // Breaks if a message is late, or its peer gone.
   void CheckDeadlines();
@@ -112,6 +114,8 @@ class LinkLoop final : private LinkListener {
   Inbox inbox_ DP_GUARDED_BY(mu_);
   size_t in_flight_ DP_GUARDED_BY(mu_) = 0;
   int64_t turns_ DP_GUARDED_BY(mu_) = 0;  // times that everything that had arrived was heard
+  // The turn at which HasCaughtUp answers yes.
+  std::optional<int64_t> enough_turns_ DP_GUARDED_BY(mu_);
   bool left_ DP_GUARDED_BY(mu_) = false;
   bool ended_ DP_GUARDED_BY(mu_) = false;
 };

@@ -67,6 +67,12 @@ void PeerLinks::CatchUp() {
   loop_->CatchUp();
 }
 
+bool PeerLinks::HasCaughtUp() {
+  if (loop_ == nullptr) return true;
+  Start();
+  return loop_->HasCaughtUp();
+}
+
 void PeerLinks::Abort(const absl::Status& why) {
   if (loop_ != nullptr) loop_->Abort(why);
 }

@@ -63,6 +63,9 @@ class PeerLinks {
   void Hear();
   // Blocks until everything is heard that peers told before, for a second at most.
   void CatchUp();
+  // Called repeatedly, by one thread: whether that has been heard which peers told before the first
+  // call. Never blocks.
+  bool HasCaughtUp();
   // Ends all messages, now and later, with Aborted. From any thread. Idempotent.
   void Abort(const absl::Status& why);
   // The same with the error `why`, unless a message has failed before.

@@ -203,7 +203,8 @@ class NcclGroup : public Group {
                            .opinion = ras_.has_value() ? &*ras_ : nullptr,
                            .times = times_,
                            .clock = Clock::Steady(),
-                           .may_leave = [this] { return links_.Leave(); }});
+                           .may_leave = [this] { return links_.Leave(); },
+                           .has_caught_up = [this] { return links_.HasCaughtUp(); }});
     // Chooses this thread's device. The connecting thread chose it already, so this should not
     // fail.
     if (const absl::Status status = api_.UseDevice(options_.device); !status.ok())

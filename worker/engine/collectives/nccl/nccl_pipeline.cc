@@ -14,7 +14,8 @@ namespace {
 // shortest all-reduce between hosts.
 constexpr absl::Duration kPoll = absl::Microseconds(50);
 
-// How long an expired operation waits for the store's answer before it fails without one.
+// How long an expired operation waits for the store's answer before it fails without one, and an
+// inquiry for the links.
 constexpr absl::Duration kAnswerWithin = absl::Seconds(1);
 
 }  // namespace
@@ -47,10 +48,10 @@ absl::Duration NcclPipeline::Step() {
   if (state_ == State::kRunning || state_ == State::kInquiring) {
     if (auto why = parts_.operations.aborted()) {
       BreakAborted(*why);
+    } else if (auto broken = parts_.operations.broken()) {
+      Break(*broken);  // it may explain the error that is inquired
     } else if (state_ == State::kInquiring) {
       Inquire();
-    } else if (auto broken = parts_.operations.broken()) {
-      Break(*broken);
     } else if (const absl::Status status = Advance(); !status.ok()) {
       Fail(status);
     } else if (now_ >= deadline()) {
@@ -175,6 +176,8 @@ void NcclPipeline::StopCommunicator() {
 void NcclPipeline::Inquire() {
   const RollCall::Answer answer = parts_.roll_call.Ask();
   const absl::Duration waited = now_ - stopped_at_;
+  if (!expired_ && parts_.has_caught_up && waited < kAnswerWithin && !parts_.has_caught_up())
+    return;
   const bool answered = answer.read_at >= stopped_at_;
   if (!answered) {
     if (waited >= (expired_ ? kAnswerWithin : parts_.times.listen)) Break(Verdict(answer));

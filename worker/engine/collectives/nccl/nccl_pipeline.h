@@ -60,6 +60,9 @@ class NcclPipeline {
     const Clock& clock;
     // Whether the group may leave now; null: at any time.
     std::function<bool()> may_leave = nullptr;
+    // Whether this rank has heard what peers told before an error: it may explain the error. Null:
+    // peers tell nothing.
+    std::function<bool()> has_caught_up = nullptr;
   };
 
   explicit NcclPipeline(const Parts& parts);
