@@ -159,7 +159,9 @@ TEST_F(NcclGroupTest, ConnectEndsWhenItIsAskedToStop) {
 }
 
 TEST_F(NcclGroupTest, AnErrorOfTheCommunicatorEndsTheOperationUnderWay) {
-  Groups groups = Open(2);
+  NcclOptions options = Options();
+  options.beat = absl::Seconds(1);  // the peer has a multiple of it to say that it lives
+  Groups groups = Open(2, options);
   std::vector<float> data(4);
   auto work = groups[0]->AllReduce(absl::MakeSpan(data), ReduceOp::kSum);
   nccl_.Fail(absl::UnavailableError("unhandled system error"));
