@@ -183,8 +183,11 @@ Tensor zeros(std::vector<int64_t> shape, DataType type) {
   try {
     return library::ZerosOf(std::move(shape), count, type);
   } catch (const std::bad_alloc&) {
-    throw DistError(ErrorKind::kLimit, absl::StrCat("zeros: no memory for ", count,
-                                                    " elements; give a smaller shape"));
+    throw DistError(
+        ErrorKind::kLimit,
+        absl::StrCat("zeros: no memory for the ", count * element_size(type), " bytes of ", count,
+                     " elements; give a smaller shape, or raise the process's memory "
+                     "limit"));
   }
 }
 

@@ -144,5 +144,18 @@ TEST(TensorTest, ValuesFillTheShapeAndHaveOneType) {
   EXPECT_EQ(distributed::zeros({2, 3}, distributed::DataType::kBfloat16).elements().bytes, 12);
 }
 
+TEST(TensorTest, ZerosBeyondAllMemoryAreALimit) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers end a program that asks for so much memory";
+#endif
+  const distributed::DistError error = ErrorOf([] {
+    distributed::zeros({int64_t{1} << 40, 1 << 18}, distributed::DataType::kUint8);
+  });
+  EXPECT_EQ(error.kind(), distributed::ErrorKind::kLimit);
+  EXPECT_STREQ(error.what(),
+               "zeros: no memory for the 288230376151711744 bytes of the shape [1099511627776, "
+               "262144]; give a smaller shape, or raise the process's memory limit");
+}
+
 }  // namespace
 }  // namespace dp::library

@@ -112,6 +112,11 @@ absl::Status CompiledModel::MoveGradient(size_t index, const MutableElements& me
         absl::StrCat("the memory does not fit the gradient of parameter ", index, ": it has ",
                      memory.count, " elements; give as many floats as the parameter has"));
   }
+  if (memory.data == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the address of the memory for the gradient of parameter ", index,
+                     " is null; give memory of ", memory.count, " floats"));
+  }
   const std::span to(static_cast<float*>(memory.data), memory.count);
   std::copy(gradients_[index].begin(), gradients_[index].end(), to.begin());
   gradients_[index] = to;

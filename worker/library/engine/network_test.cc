@@ -89,6 +89,15 @@ TEST_F(TwoClasses, AMovedGradientKeepsWhatItHeld) {
   EXPECT_EQ(ErrorOf([&] { network_.move_gradient(0, bias); }).kind(), ErrorKind::kInvalidArgument);
 }
 
+TEST_F(TwoClasses, AGradientDoesNotMoveToNull) {
+  const MutableElements null(nullptr, 4, DataType::kFloat32);
+  const DistError error = ErrorOf([&] { network_.move_gradient(0, null); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_STREQ(error.what(),
+               "the address of the memory for the gradient of parameter 0 is null; give memory of "
+               "4 floats");
+}
+
 TEST_F(TwoClasses, EachBackwardNeedsAForwardOfItsOwn) {
   const auto backward = [&] { network_.backward(); };
   EXPECT_EQ(ErrorOf(backward).kind(), ErrorKind::kWrongState);

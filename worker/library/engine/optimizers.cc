@@ -26,6 +26,13 @@ absl::Status CheckTrains(const Parameter& parameter) {
     return absl::InvalidArgumentError(absl::StrCat(
         "parameter '", parameter.name, "' is not of float32; the optimizer needs that"));
   }
+  const auto is_null = [](const MutableElements& e) { return e.data == nullptr && e.count > 0; };
+  if (is_null(parameter.values) || (parameter.gradient && is_null(*parameter.gradient))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "parameter '", parameter.name, "' has ", parameter.values.count,
+        " elements, and the address of its ", is_null(parameter.values) ? "values" : "gradient",
+        " is null; let parameters() name memory of that size"));
+  }
   if (parameter.gradient.has_value() && is_float(*parameter.gradient) &&
       parameter.gradient->count == parameter.values.count) {
     return absl::OkStatus();
@@ -73,6 +80,15 @@ absl::Status TwoNamed(const std::string& name) {
   return absl::InvalidArgumentError(
       absl::StrCat("two parameters are named '", name,
                    "', and the optimizer keeps its states by name; give each a name of its own"));
+}
+
+// More steps than a training does; beyond, a double cannot count each of them.
+constexpr int64_t kStepsMax = int64_t{1} << 53;
+
+absl::Status CheckSteps(int64_t steps) {
+  if (steps >= 0 && steps <= kStepsMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("steps is ", steps, "; give 0 to ", kStepsMax, ", as steps() returned it"));
 }
 
 OptimizerStates ZerosFor(Module& module, size_t states) {
@@ -165,9 +181,7 @@ void AdamW::set_learning_rate(double rate) {
 
 void AdamW::load(const OptimizerStates& states, int64_t steps) {
   library::OkOrThrow(CheckSameShape(states_, states));
-  library::OkOrThrow(steps >= 0 ? absl::OkStatus()
-                                : absl::InvalidArgumentError(
-                                      absl::StrCat("steps is ", steps, "; give 0 or more")));
+  library::OkOrThrow(CheckSteps(steps));
   for (auto& [name, own] : states_) own = states.at(name);
   steps_ = steps;
 }

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,12 +25,16 @@ class TwoParameters : public Module {
     std::vector<Parameter> all = {{"weight", {1, 2}, weight, weight_gradient},
                                   {"bias", {1}, bias, bias_gradient}};
     if (lacks_gradient) all[1].gradient = std::nullopt;
+    if (has_null_gradient) all[1].gradient = MutableElements(nullptr, 1, DataType::kFloat32);
+    if (has_null_values) all[0].values = MutableElements(nullptr, 2, DataType::kFloat32);
     return all;
   }
 
   std::vector<float> weight = {1, -2}, weight_gradient = {0.5f, -0.25f};
   std::vector<float> bias = {1}, bias_gradient = {2};
   bool lacks_gradient = false;
+  bool has_null_gradient = false;
+  bool has_null_values = false;
 };
 
 TEST(SgdTest, MomentumAndDecayAreThoseOfTheFormula) {
@@ -129,7 +134,20 @@ TEST(AdamWTest, StatesThatAreLoadedGoOnWithTheSameBits) {
   second.step();
   EXPECT_EQ(resumed.weight, whole.weight);
   EXPECT_EQ(second.steps(), 2);
-  EXPECT_THAT(ErrorOf([&] { second.load(first.states(), -1); }).what(), HasSubstr("steps is -1"));
+}
+
+TEST(AdamWTest, OnlyACountOfStepsIsLoaded) {
+  TwoParameters module;
+  AdamW adamw(module);
+  for (const int64_t steps : {int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
+    const DistError error = ErrorOf([&] { adamw.load(adamw.states(), steps); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_EQ(error.what(), "steps is " + std::to_string(steps) +
+                                "; give 0 to 9007199254740992, as steps() returned it");
+  }
+  adamw.load(adamw.states(), int64_t{1} << 53);
+  adamw.step();
+  EXPECT_EQ(adamw.steps(), (int64_t{1} << 53) + 1);
 }
 
 TEST(OptimizerTest, OptionsOutOfRangeAreErrors) {
@@ -151,6 +169,24 @@ TEST(OptimizerTest, AParameterWithoutAGradientIsNamed) {
   module.lacks_gradient = true;
   EXPECT_THAT(ErrorOf([&] { Sgd(module, {.learning_rate = 1}); }).what(),
               HasSubstr("parameter 'bias' has no gradient of float32"));
+}
+
+TEST(OptimizerTest, AParameterAtNullIsNamed) {
+  TwoParameters module;
+  Sgd sgd(module, {.learning_rate = 1});
+  AdamW adamw(module);
+  module.has_null_gradient = true;
+  const DistError error = ErrorOf([&] { sgd.step(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_STREQ(error.what(),
+               "parameter 'bias' has 1 elements, and the address of its gradient is null; let "
+               "parameters() name memory of that size");
+  EXPECT_EQ(ErrorOf([&] { adamw.step(); }).kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(ErrorOf([&] { AdamW another(module); }).kind(), ErrorKind::kInvalidArgument);
+  module.has_null_gradient = false;
+  module.has_null_values = true;
+  EXPECT_THAT(ErrorOf([&] { sgd.step(); }).what(),
+              HasSubstr("parameter 'weight' has 2 elements, and the address of its values"));
 }
 
 }  // namespace

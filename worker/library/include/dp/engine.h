@@ -65,6 +65,7 @@ class Network : public Module {
   // In the order of the layers, weight before bias; PyTorch's names and shapes: "linear0.weight",
   // {out, in}.
   std::vector<Parameter> parameters() override;
+  // Errors: kInvalidArgument there is no such parameter, or the memory is null or does not fit.
   bool move_gradient(size_t index, MutableElements memory) override;
 
   // Computes a batch for training. `inputs` has samples x their shape. There is a label below
@@ -102,8 +103,8 @@ struct SgdOptions {
 // float32, and each has a gradient where parameters() says. Not thread-safe.
 class Sgd {
  public:
-  // Errors: kInvalidArgument an option is out of range, a parameter has no such gradient, or two
-  // parameters have one name.
+  // Errors: kInvalidArgument an option is out of range, a parameter has no such gradient or one of
+  // null memory, or two parameters have one name.
   Sgd(Module& module, const SgdOptions& options = {});
 
   // Changes the values by the gradients. Errors: kInvalidArgument as at construction.
@@ -143,6 +144,7 @@ class AdamW {
   // The two moments of each parameter, and the number of steps so far.
   OptimizerStates states() const { return states_; }
   int64_t steps() const { return steps_; }
+  // Errors: as Sgd's; kInvalidArgument `steps` is no count that steps() returns.
   void load(const OptimizerStates& states, int64_t steps);
 
  private:

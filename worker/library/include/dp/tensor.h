@@ -58,7 +58,8 @@ class Tensor {
       values_;
 };
 
-// A tensor of zeros.
+// A tensor of zeros. Errors: kInvalidArgument a size is negative, or their product is more than
+// memory can have. kLimit there is no memory.
 Tensor zeros(std::vector<int64_t> shape, DataType type = DataType::kFloat32);
 
 }  // namespace dp::distributed
