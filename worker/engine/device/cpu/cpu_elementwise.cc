@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "worker/engine/device/cpu/cpu_layer.h"
+#include "worker/engine/device/cpu/cpu_nan.h"
 
 namespace dp::engine {
 namespace {
@@ -35,6 +36,9 @@ class CpuElementwise : public CpuLayer {
                          {DNNL_ARG_DIFF_SRC, in_.gradient}});
   }
 
+ protected:
+  const Activation& in() const { return in_; }
+
  private:
   dnnl::eltwise_forward::primitive_desc ForwardDesc(const dnnl::memory::desc& desc) const {
     return {{dnnl::prop_kind::forward_training, algorithm_, desc, 0.0f}, cpu_.engine};
@@ -48,6 +52,14 @@ class CpuElementwise : public CpuLayer {
   const Activation in_;
   dnnl::eltwise_forward forward_;
   dnnl::eltwise_backward backward_;
+};
+
+class CpuRelu : public CpuElementwise {
+ public:
+  explicit CpuRelu(const CpuLayerInput& input)
+      : CpuElementwise(input, dnnl::algorithm::eltwise_relu_use_dst_for_bwd) {}
+
+  void Forward(const Batch&, Mode) override { ReluOf(Values(in().value), Values(out_.value)); }
 };
 
 // Works in plain order, where an element's place does not depend on formats.
@@ -106,7 +118,7 @@ class CpuDropout : public CpuLayer {
 }  // namespace
 
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Relu&, const CpuLayerInput& input) {
-  return std::make_unique<CpuElementwise>(input, dnnl::algorithm::eltwise_relu_use_dst_for_bwd);
+  return std::make_unique<CpuRelu>(input);
 }
 
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Gelu&, const CpuLayerInput& input) {

@@ -9,10 +9,6 @@
 namespace dp::engine {
 namespace {
 
-absl::Span<float> Values(const dnnl::memory& memory) {
-  return {Floats(memory), memory.get_desc().get_size() / sizeof(float)};
-}
-
 // Finds the parameters of each layer in the flat arrays.
 class ParameterFinder {
  public:

@@ -1,8 +1,10 @@
 // Layers without parameters that change the shape.
 
+#include <cmath>
 #include <optional>
 
 #include "worker/engine/device/cpu/cpu_layer.h"
+#include "worker/engine/device/cpu/cpu_nan.h"
 #include "worker/engine/device/cpu/cpu_relu_gradient.h"
 
 namespace dp::engine {
@@ -13,7 +15,11 @@ using dnnl::memory;
 class CpuMaxPool2d : public CpuLayer {
  public:
   CpuMaxPool2d(const CpuLayerInput& input, bool relu_gradient)
-      : cpu_(input.cpu), in_(input.in), desc_(ForwardDesc(input)), forward_(desc_) {
+      : cpu_(input.cpu),
+        windows_(WindowsOf(input)),
+        in_(input.in),
+        desc_(ForwardDesc(input)),
+        forward_(desc_) {
     out_ = MakeActivation(cpu_, desc_.dst_desc(), in_.needs_gradient());
     workspace_ = memory(desc_.workspace_desc(), cpu_.engine);
     if (in_.needs_gradient()) backward_ = dnnl::pooling_backward(BackwardDesc(input));
@@ -24,6 +30,7 @@ class CpuMaxPool2d : public CpuLayer {
     cpu_.Run(
         forward_,
         {{DNNL_ARG_SRC, in_.value}, {DNNL_ARG_DST, out_.value}, {DNNL_ARG_WORKSPACE, workspace_}});
+    if (MayHaveNan()) PassNanOfWindows(in_.value, windows_, out_.value);
   }
 
   void Backward(const std::function<void()>&) override {
@@ -37,36 +44,42 @@ class CpuMaxPool2d : public CpuLayer {
  private:
   static constexpr auto kAlgorithm = dnnl::algorithm::pooling_max;
 
-  static dnnl::pooling_forward::primitive_desc ForwardDesc(const CpuLayerInput& input) {
+  static PoolWindows WindowsOf(const CpuLayerInput& input) {
     const auto& pool = std::get<model::MaxPool2d>(input.layer.kind);
+    return {pool.kernel, pool.stride};
+  }
+  bool MayHaveNan() const {
+    if (in_.without_nan != nullptr) return !*in_.without_nan;
+    return std::isnan(LargestMagnitude(Values(in_.value)));
+  }
+
+  dnnl::pooling_forward::primitive_desc ForwardDesc(const CpuLayerInput& input) const {
     const memory::desc out(PlainDesc(input.batch_size, input.layer.out).dims(),
                            memory::data_type::f32, memory::format_tag::any);
     return {{dnnl::prop_kind::forward_training,
              kAlgorithm,
              input.in.value.get_desc(),
              out,
-             Strides(pool),
-             Kernel(pool),
+             {windows_.stride, windows_.stride},
+             {windows_.kernel, windows_.kernel},
              {0, 0},
              {0, 0}},
             input.cpu.engine};
   }
   dnnl::pooling_backward::primitive_desc BackwardDesc(const CpuLayerInput& input) const {
-    const auto& pool = std::get<model::MaxPool2d>(input.layer.kind);
     return {{kAlgorithm,
              in_.value.get_desc(),
              out_.value.get_desc(),
-             Strides(pool),
-             Kernel(pool),
+             {windows_.stride, windows_.stride},
+             {windows_.kernel, windows_.kernel},
              {0, 0},
              {0, 0}},
             input.cpu.engine,
             desc_};
   }
-  static memory::dims Strides(const model::MaxPool2d& pool) { return {pool.stride, pool.stride}; }
-  static memory::dims Kernel(const model::MaxPool2d& pool) { return {pool.kernel, pool.kernel}; }
 
   CpuStream& cpu_;
+  const PoolWindows windows_;
   const Activation in_;
   dnnl::pooling_forward::primitive_desc desc_;
   dnnl::pooling_forward forward_;

@@ -74,4 +74,8 @@ void PlainInput::Store() {
 
 float* Floats(const dnnl::memory& memory) { return static_cast<float*>(memory.get_data_handle()); }
 
+absl::Span<float> Values(const dnnl::memory& memory) {
+  return {Floats(memory), memory.get_desc().get_size() / sizeof(float)};
+}
+
 }  // namespace dp::engine

@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "absl/types/span.h"
 #include "base/model/shape.h"
 
 namespace dp::engine {
@@ -24,6 +25,9 @@ struct CpuStream {
 struct Activation {
   dnnl::memory value;
   dnnl::memory gradient;  // empty if no layer needs it
+  // Whether no value of the latest Forward is NaN; null if the layer that writes them does not
+  // know.
+  const bool* without_nan = nullptr;
 
   bool needs_gradient() const { return static_cast<bool>(gradient); }
 };
@@ -76,5 +80,7 @@ class PlainInput {
 };
 
 float* Floats(const dnnl::memory& memory);
+// The same with the size; formats that pad have more elements than the tensor.
+absl::Span<float> Values(const dnnl::memory& memory);
 
 }  // namespace dp::engine

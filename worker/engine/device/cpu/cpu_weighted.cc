@@ -1,10 +1,12 @@
 // Convolution and linear layer: the same three primitives. Their weights live in the flat arrays in
 // PyTorch's order, and are brought into oneDNN's format once per step.
 
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "worker/engine/device/cpu/cpu_layer.h"
+#include "worker/engine/device/cpu/cpu_nan.h"
 #include "worker/engine/device/cpu/cpu_relu_gradient.h"
 
 namespace dp::engine {
@@ -85,13 +87,11 @@ struct LinearPrimitives {
   }
 };
 
-dnnl::primitive_attr WithRelu(FusedRelu relu) {
+dnnl::primitive_attr WithRelu() {
+  dnnl::post_ops after;
+  after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
   dnnl::primitive_attr attributes;
-  if (relu != FusedRelu::kNone) {
-    dnnl::post_ops after;
-    after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-    attributes.set_post_ops(after);
-  }
+  attributes.set_post_ops(after);
   return attributes;
 }
 
@@ -107,10 +107,9 @@ class CpuWeighted : public CpuLayer {
   CpuWeighted(const CpuLayerInput& input, const Primitives& primitives)
       : cpu_(input.cpu),
         parameters_(input.options.parameters),
-        forward_desc_(primitives.MakeForward(cpu_.engine, WithRelu(input.options.relu))),
-        // The hint must be a plain training pass, without post-ops.
-        weights_desc_(primitives.MakeBackwardWeights(
-            cpu_.engine, primitives.MakeForward(cpu_.engine, dnnl::primitive_attr()))),
+        relu_(input.options.relu != FusedRelu::kNone),
+        forward_desc_(primitives.MakeForward(cpu_.engine, dnnl::primitive_attr())),
+        weights_desc_(primitives.MakeBackwardWeights(cpu_.engine, forward_desc_)),
         forward_(forward_desc_),
         backward_weights_(weights_desc_),
         bias_(Bind(cpu_, primitives.shapes.bias, parameters_.bias)),
@@ -123,6 +122,7 @@ class CpuWeighted : public CpuLayer {
                          weights_desc_.diff_weights_desc()) {
     out_ = MakeActivation(cpu_, forward_desc_.dst_desc(), true);
     out_gradient_.emplace(cpu_, out_.gradient, weights_desc_.diff_dst_desc());
+    if (relu_) FuseRelu(primitives);
     if (input.options.relu == FusedRelu::kBoth) relu_gradient_.emplace(cpu_, out_);
     if (input.in.needs_gradient()) data_.emplace(cpu_, primitives, input.in, *this);
   }
@@ -130,10 +130,12 @@ class CpuWeighted : public CpuLayer {
   void Forward(const Batch&, Mode) override {
     in_.Fetch();
     weight_.Fetch();
-    cpu_.Run(forward_, {{DNNL_ARG_SRC, in_.memory()},
-                        {DNNL_ARG_WEIGHTS, weight_.memory()},
-                        {DNNL_ARG_BIAS, bias_},
-                        {DNNL_ARG_DST, out_.value}});
+    without_nan_ = forward_with_relu_ && SumsAreFinite();
+    cpu_.Run(without_nan_ ? forward_with_relu_ : forward_, {{DNNL_ARG_SRC, in_.memory()},
+                                                            {DNNL_ARG_WEIGHTS, weight_.memory()},
+                                                            {DNNL_ARG_BIAS, bias_},
+                                                            {DNNL_ARG_DST, out_.value}});
+    if (relu_ && !without_nan_) ReluOf(Values(out_.value), Values(out_.value));
   }
 
   void Backward(const std::function<void()>& parameters_ready) override {
@@ -187,11 +189,41 @@ class CpuWeighted : public CpuLayer {
     Formatted in_gradient_;
   };
 
+  // oneDNN's ReLU drops NaN, but saves a pass over the output. It is used where a look at the input
+  // and the weight, which shows that there is no NaN, is less than that pass.
+  void FuseRelu(const Primitives& primitives) {
+    if (Values(in_.memory()).size() + Values(weight_home_).size() >= Values(out_.value).size()) {
+      return;
+    }
+    const auto desc = primitives.MakeForward(cpu_.engine, WithRelu());
+    if (desc.src_desc() != forward_desc_.src_desc() ||
+        desc.weights_desc() != forward_desc_.weights_desc() ||
+        desc.dst_desc() != forward_desc_.dst_desc()) {
+      return;
+    }
+    forward_with_relu_ = typename Primitives::Forward(desc);
+    out_.without_nan = &without_nan_;
+  }
+
+  // Whether no sum of products, nor a part of it, can be infinite or NaN.
+  bool SumsAreFinite() const {
+    const memory::dims weight = weight_home_.get_desc().dims();
+    const auto products = static_cast<double>(Values(weight_home_).size()) / weight[0];
+    const double bias = bias_ ? LargestMagnitude(Values(bias_)) : 0.0;
+    const double bound =
+        products * LargestMagnitude(Values(in_.memory())) * LargestMagnitude(Values(weight_home_)) +
+        bias;
+    return bound < std::numeric_limits<float>::max() / 2;  // half: sums are rounded
+  }
+
   CpuStream& cpu_;
   const ParameterViews parameters_;
+  const bool relu_;
+  bool without_nan_ = false;
   typename Primitives::Forward::primitive_desc forward_desc_;
   typename Primitives::BackwardWeights::primitive_desc weights_desc_;
   typename Primitives::Forward forward_;
+  typename Primitives::Forward forward_with_relu_;  // empty: the ReLU is a pass after forward_
   typename Primitives::BackwardWeights backward_weights_;
   memory bias_;
   memory bias_gradient_;

@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 namespace dp::engine {
 namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::IsNan;
 
 constexpr float kStep = 1.0f / 1024;
 constexpr double kSlopeTolerance = 0.02;
@@ -116,6 +119,103 @@ TEST_P(DeviceConformance, ScaleMultipliesEveryGradient) {
   bench.Backward(0.25f);
   const std::vector<float> scaled = bench.Gradients();
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(scaled[i], whole[i] * 0.25f);
+}
+
+// Sets one pixel of one sample to NaN and back.
+void ExpectNanReachesTheLogitsOfItsSample(const std::vector<model::LayerSpec>& specs,
+                                          const DeviceUnderTest& device) {
+  constexpr size_t kSample = 2;
+  Bench bench(device, ImageModel(specs, kSmallImage));
+  const double loss = bench.Forward().loss_sum;
+  const std::vector<float> expected = bench.Logits();
+  float& pixel = bench.images_[kSample * bench.sample_size() + 57];
+  const float before = std::exchange(pixel, NAN);
+  EXPECT_TRUE(std::isnan(bench.Forward().loss_sum)) << specs.size() << " layers";
+  const std::vector<float> logits = bench.Logits();
+  const size_t classes = logits.size() / kBatchSize;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (i / classes == kSample) {
+      EXPECT_TRUE(std::isnan(logits[i])) << "logit " << i << " of " << specs.size() << " layers";
+    } else {
+      EXPECT_EQ(logits[i], expected[i]) << "logit " << i << " of " << specs.size() << " layers";
+    }
+  }
+  pixel = before;
+  EXPECT_EQ(bench.Forward().loss_sum, loss);
+  EXPECT_EQ(bench.Logits(), expected);
+}
+
+TEST_P(DeviceConformance, ANanInTheInputPassesAReluBehindALinearLayer) {
+  ExpectNanReachesTheLogitsOfItsSample({{"", model::Flatten{}},
+                                        {"", model::Linear{.out = 20}},
+                                        {"", model::Relu{}},
+                                        {"", model::Linear{.out = 3}}},
+                                       GetParam());
+}
+
+TEST_P(DeviceConformance, ANanInTheInputPassesAReluBehindAConvolution) {
+  for (const int channels : {1, 16}) {  // fewer values than the input has, and more
+    ExpectNanReachesTheLogitsOfItsSample({{"", model::Conv2d{.out = channels, .kernel = 3}},
+                                          {"", model::Relu{}},
+                                          {"", model::Flatten{}},
+                                          {"", model::Linear{.out = 3}}},
+                                         GetParam());
+  }
+}
+
+TEST_P(DeviceConformance, ANanInTheInputPassesAReluAndPooling) {
+  for (const int channels : {1, 16}) {
+    ExpectNanReachesTheLogitsOfItsSample({{"", model::Conv2d{.out = channels, .kernel = 3}},
+                                          {"", model::Relu{}},
+                                          {"", model::MaxPool2d{.kernel = 2}},
+                                          {"", model::Flatten{}},
+                                          {"", model::Linear{.out = 3}}},
+                                         GetParam());
+  }
+}
+
+TEST_P(DeviceConformance, ANanInTheInputPassesPoolingAlone) {
+  ExpectNanReachesTheLogitsOfItsSample(
+      {{"", model::MaxPool2d{.kernel = 2}}, {"", model::Flatten{}}, {"", model::Linear{.out = 3}}},
+      GetParam());
+  ExpectNanReachesTheLogitsOfItsSample({{"", model::Conv2d{.out = 20, .kernel = 1}},
+                                        {"", model::MaxPool2d{.kernel = 3, .stride = 1}},
+                                        {"", model::Flatten{}},
+                                        {"", model::Linear{.out = 3}}},
+                                       GetParam());
+}
+
+TEST_P(DeviceConformance, ANanInTheInputPassesAGelu) {
+  ExpectNanReachesTheLogitsOfItsSample({{"", model::Flatten{}},
+                                        {"", model::Linear{.out = 20}},
+                                        {"", model::Gelu{}},
+                                        {"", model::Linear{.out = 3}}},
+                                       GetParam());
+}
+
+TEST_P(DeviceConformance, ANanInTheWeightsIsInTheLoss) {
+  for (const auto& specs : {SmallCnn(), model::MlpPreset()}) {
+    Bench bench(GetParam(), ImageModel(specs, kSmallImage));
+    for (const Parameter& p : bench.layout().parameters) {
+      const std::vector<float> values = bench.Values();
+      std::vector<float> with_nan = values;
+      std::fill_n(with_nan.begin() + p.offset, p.size, NAN);
+      bench.SetValues(with_nan);
+      EXPECT_TRUE(std::isnan(bench.Forward().loss_sum)) << p.name;
+      bench.SetValues(values);
+    }
+  }
+}
+
+TEST_P(DeviceConformance, AReluByItselfIsExactForInfinitiesAndPassesNan) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Bench bench(GetParam(), ImageModel({{"", model::Flatten{}}, {"", model::Relu{}}}, {1, 1, 6}));
+  const std::vector<float> in = {-kInfinity, -1, 0, 1, kInfinity, NAN};
+  std::copy(in.begin(), in.end(), bench.images_.begin());
+  bench.Forward();
+  std::vector<float> out = bench.Logits();
+  out.resize(in.size());
+  EXPECT_THAT(out, ElementsAre(0, 0, 0, 1, kInfinity, IsNan()));
 }
 
 TEST_P(DeviceConformance, DropoutIsOffInEvaluation) {

@@ -93,8 +93,10 @@ struct ForwardOf {
         const auto value = Vector<T, N>::Load(corner + pixel * channels);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-          if (!(value.values[i] > largest.values[i])) continue;
-          largest.values[i] = value.values[i];
+          const float next = value.values[i];
+          const bool is_nan = next != next;  // a NaN counts as larger, as in PyTorch
+          if (!(next > largest.values[i]) && !is_nan) continue;
+          largest.values[i] = next;
           place[i] = static_cast<uint8_t>(k);
         }
       }

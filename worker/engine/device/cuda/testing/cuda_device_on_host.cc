@@ -122,8 +122,8 @@ double Finished(const GemmShape& shape, const GemmOperands& operands, int64_t m,
   switch (shape.epilogue) {
     case Epilogue::kBias:
       return product + bias[n];
-    case Epilogue::kBiasRelu:
-      return std::max(0.0, product + bias[n]);
+    case Epilogue::kBiasRelu:  // a NaN is the first argument, and stays
+      return std::max(product + bias[n], 0.0);
     case Epilogue::kBiasGeluAux:
       aux.Set(at, product + bias[n]);
       return Gelu(aux[at]);
@@ -159,7 +159,7 @@ struct ConvolutionOnHost {
     const Elements bias(o.bias, s.type);
     for (size_t i = 0; i < sums.size(); ++i) {
       if (pass == ConvolutionPass::kForward && s.bias) sums[i] += bias[i % s.out];
-      if (pass == ConvolutionPass::kForward && s.relu) sums[i] = std::max(0.0, sums[i]);
+      if (pass == ConvolutionPass::kForward && s.relu) sums[i] = std::max(sums[i], 0.0);
       to.Set(i, sums[i]);
     }
   }

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "absl/types/span.h"
+#include "worker/engine/device/cpu/cpu_stream.h"
+
+// NaN passes through a ReLU and a maximum, as in PyTorch, so that a failed training shows in its
+// loss. oneDNN's maxima drop NaN instead. Thread-safe but for the memory that is written.
+
+namespace dp::engine {
+
+// Writes the ReLU of each element; a NaN stays NaN. `out` has the size of `in`, and may be `in`.
+void ReluOf(absl::Span<const float> in, absl::Span<float> out);
+
+// The largest absolute value: 0 if there are none, NaN if one is NaN.
+float LargestMagnitude(absl::Span<const float> values);
+
+// Square windows of an image.
+struct PoolWindows {
+  int64_t kernel;
+  int64_t stride;
+};
+
+// Sets each output to NaN whose window in `in` has a NaN. Any format of images; slow.
+void PassNanOfWindows(const dnnl::memory& in, const PoolWindows& windows, const dnnl::memory& out);
+
+}  // namespace dp::engine
