@@ -180,14 +180,14 @@ Tensor zeros(std::vector<int64_t> shape, DataType type) {
   if (count > std::vector<double>().max_size())
     library::RejectTensor(absl::StrCat("zeros: the shape ", library::ShapeText(shape),
                                        " has more elements than memory can have"));
+  const std::string text = library::ShapeText(shape);
   try {
     return library::ZerosOf(std::move(shape), count, type);
   } catch (const std::bad_alloc&) {
-    throw DistError(
-        ErrorKind::kLimit,
-        absl::StrCat("zeros: no memory for the ", count * element_size(type), " bytes of ", count,
-                     " elements; give a smaller shape, or raise the process's memory "
-                     "limit"));
+    throw DistError(ErrorKind::kLimit,
+                    absl::StrCat("zeros: no memory for the ", count * element_size(type),
+                                 " bytes of the shape ", text,
+                                 "; give a smaller shape, or raise the process's memory limit"));
   }
 }
 
