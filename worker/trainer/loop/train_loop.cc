@@ -94,7 +94,7 @@ absl::Status TrainLoop::RunSteps() {
   return absl::OkStatus();
 }
 
-// A relu or a max can hide a NaN weight from the loss.
+// The loss does not show what the last step made of the weights, nor what a relu hides.
 absl::Status TrainLoop::CheckWeights(int epoch) const {
   DP_ASSIGN_OR_RETURN(const std::vector<float> values,
                       engine::ReadArray(*parts_.model.device, parts_.model.values->span()));

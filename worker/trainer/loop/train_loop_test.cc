@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -164,14 +165,29 @@ TEST(TrainLoopTest, ALossThatIsNoNumberEndsTheTrainingAtItsStep) {
               ::testing::ContainsRegex("the loss is -?(nan|inf) at step [0-9]+"));
 }
 
-// A relu turns NaN into 0, so the loss shows nothing.
-TEST(TrainLoopTest, WeightsThatAreNoNumbersEndTheTrainingAfterTheEpoch) {
+// How a training of one step ends in which a bias before a relu begins with this value.
+absl::Status EndWithBias(float value) {
+  TrainingPlan plan = APlan();
+  plan.steps_max = 1;
   auto groups = engine::MakeLocalGroups(1);
   std::vector<float> weights;
   absl::Status ended;
-  TrainRank(APlan(), *groups[0], "", weights, &ended, [](RankModel& model) {
-    model.values->span()[model.layout.parameters.back().offset] = std::nanf("");
+  TrainRank(plan, *groups[0], "", weights, &ended, [value](RankModel& model) {
+    for (const engine::Parameter& parameter : model.layout.parameters)
+      if (parameter.name == "conv2d0.bias") model.values->span()[parameter.offset] = value;
   });
+  return ended;
+}
+
+TEST(TrainLoopTest, AWeightThatIsNoNumberShowsInTheLoss) {
+  const absl::Status ended = EndWithBias(std::nanf(""));
+  EXPECT_EQ(ended.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(ended.message()), ::testing::HasSubstr("the loss is nan at step 1"));
+}
+
+// A relu turns what is below 0 into 0, so the loss shows nothing in the last step.
+TEST(TrainLoopTest, WeightsThatAreInfiniteEndTheTrainingAfterTheEpoch) {
+  const absl::Status ended = EndWithBias(-std::numeric_limits<float>::infinity());
   EXPECT_EQ(ended.code(), absl::StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(ended.message()), ::testing::HasSubstr("after epoch 1"));
 }
