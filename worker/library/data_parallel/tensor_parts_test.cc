@@ -92,14 +92,6 @@ TEST(TensorPartsTest, SizesThatDoNotAddUpAreALimit) {
   EXPECT_THAT(PartSizes(kMost, 2), ElementsAre(kMost / 2 + 1, kMost / 2));
 }
 
-TEST(TensorTest, ZerosBeyondTheMemoryAreALimit) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer ends a program that asks for so much memory";
-#endif
-  // A vector may have as many bytes, and no address space has.
-  EXPECT_EQ(ErrorOf([] { distributed::zeros({int64_t{1} << 59}); }).kind(), ErrorKind::kLimit);
-}
-
 TEST(TensorPartsTest, OutputsThatDoNotFitAreRejected) {
   const auto join = [](const std::vector<Tensor>& parts, size_t dim = 0) {
     return Rejected([&] { JoinTensors(parts, dim); });
