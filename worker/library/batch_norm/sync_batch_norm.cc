@@ -1,5 +1,6 @@
 #include "dp/sync_batch_norm.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -59,11 +60,11 @@ BorrowedMemory BatchNorm::Floats(float value) {
 ChannelShape BatchNorm::ShapeOf(absl::string_view call, std::initializer_list<Elements> arrays,
                                 size_t samples) const {
   const JoinedGroup& member = MemberOf(group_);
-  for (const Elements& array : arrays)
-    CheckArray(member, absl::StrCat("SyncBatchNorm: ", call), array);
+  const std::string verb = absl::StrCat("SyncBatchNorm: ", call);
+  for (const Elements& array : arrays) CheckArray(member, verb, array);
   if (member.nccl())
-    (void)OrThrow(AreOnDevice(*member.nccl(), absl::StrCat("SyncBatchNorm: ", call), arrays),
-                  ErrorSource::kCaller, member.Context());
+    (void)OrThrow(AreOnDevice(*member.nccl(), verb, arrays), ErrorSource::kCaller,
+                  member.Context());
   const size_t size = arrays.begin()->count;
   const bool fits =
       samples == 0 ? size == 0 : size % channels_ == 0 && size / channels_ % samples == 0;
