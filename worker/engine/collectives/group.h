@@ -55,10 +55,11 @@ class Work {
 // what its predecessor left in the same memory.
 // On CPU backends, a reduction combines each element's values in an order of ranks that its caller
 // names, a tree by default (docs/ddp.md, "Ordered sums"). Neither backend nor layout therefore
-// changes a bit. Memory given to an operation belongs
-// to it until Wait returns. The group does not touch it afterwards, not even after an error. Calls
-// come from one thread; Abort may come from any. After the first error the group is broken for
-// good: every later operation fails with that error. A rank that is done calls Leave last; the
+// changes a bit.
+// Memory given to an operation belongs to it until Wait returns. The group does not touch it
+// afterwards, not even after an error. Over NCCL it may, after an error, until it has ended.
+// Calls come from one thread; Abort may come from any. After the first error the group is broken
+// for good: every later operation fails with that error. A rank that is done calls Leave last; the
 // destructor aborts what is in flight.
 class Group {
  public:

@@ -45,6 +45,9 @@ absl::StatusOr<TrainingEnd> TrainLoop::Run() {
   parts_.reducer.SetOrder(parts_.progress.position().sum_order);
   const absl::StatusOr<TrainingEnd> end = RunEpochs();
   if (end.ok() && !stepped_) parts_.first_step_done();
+  // The device's queue may wait for peers that will never answer. A loss that is not finite
+  // ends all ranks at the same step, which their peers have answered.
+  if (!end.ok() && !absl::IsOutOfRange(end.status())) parts_.group.Abort(end.status());
   return end;
 }
 

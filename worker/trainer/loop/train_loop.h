@@ -63,7 +63,8 @@ class TrainLoop {
   // Continues from the position of `progress`. Ends after the last epoch or the last step of the
   // plan. If any rank is asked to leave, all ranks end after the same step: they see the request in
   // the same all-reduce. A program has begun a few more steps by then, and all ranks finish those.
-  // Errors: those of the group and the device; OutOfRange the loss or a weight is not finite.
+  // Errors: those of the group and the device, after which the group is aborted; OutOfRange the
+  // loss or a weight is not finite.
   absl::StatusOr<TrainingEnd> Run();
 
   // Saves the state with which Run ended, if checkpoints are made. Waits until it is registered or

@@ -31,11 +31,13 @@ struct Outcome {
 void TrainRank(
     const TrainingPlan& plan, engine::Group& group, const std::string& metrics_file,
     std::vector<float>& weights, absl::Status* ended = nullptr,
-    const std::function<void(RankModel&)>& spoil = [](RankModel&) {}) {
+    const std::function<void(RankModel&)>& spoil = [](RankModel&) {},
+    std::unique_ptr<engine::Device> device = std::make_unique<OverCpu>()) {
   const StripedImages train(/*size=*/50);
   const StripedImages test(/*size=*/13);
   engine::GlobalBatchSampler sampler = TrainSampler(plan, train, group.rank(), group.size());
-  absl::StatusOr<RankModel> model = MakeRankModel(plan, train, sampler.capacity());
+  absl::StatusOr<RankModel> model =
+      MakeRankModel(plan, train, sampler.capacity(), std::move(device));
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_TRUE(engine::AlignReplicas(group, model->layout, model->values->span()).ok());
   spoil(*model);
@@ -140,6 +142,24 @@ TEST(TrainLoopTest, ADeviceThatFailsEndsTheTraining) {
                             [](const v1::Metric& metric) { return metric.event() == "step"; }),
               reads);
   }
+}
+
+// The other rank is in the next all-reduce by then, or will be.
+TEST(TrainLoopTest, ARankThatFailsAloneWaitsForNoPeer) {
+  auto groups = engine::MakeLocalGroups(2);
+  std::vector<float> weights, peers_weights;
+  absl::Status ended, peer_ended;
+  std::jthread peer([&] { TrainRank(APlan(), *groups[1], "", peers_weights, &peer_ended); });
+  TrainRank(
+      APlan(), *groups[0], "", weights, &ended, [](RankModel&) {},
+      std::make_unique<FailingDevice>(/*reads=*/3));
+  EXPECT_EQ(ended, FailingDevice::Failure());
+  const absl::Status queued = groups[0]->Barrier()->Wait();
+  EXPECT_EQ(queued.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(queued.message()), ::testing::HasSubstr(ended.message()));
+  groups[0].reset();
+  peer.join();
+  EXPECT_FALSE(peer_ended.ok());
 }
 
 TEST(TrainLoopTest, AnEvaluationOfADeviceThatHasFailedReachesNobody) {

@@ -148,7 +148,7 @@ class RankProgram {
     DP_RETURN_IF_ERROR(session_.AwaitSealed(TimeoutsOf(plan).rendezvous));
     ReachFaultPoint("connect");
     const absl::StatusOr<TrainingEnd> end = TrainWithPeers(plan, data, metrics);
-    if (LostPeer(end.status())) AwaitEnd(plan, end.status());
+    TellLoss(plan, end.status());
     const bool done = end.ok() && *end == TrainingEnd::kDone;
     if (first_step_ && !done) (void)first_step_->AwaitTold(kToldWithin);  // best effort
     return end;
@@ -261,7 +261,10 @@ class RankProgram {
                           if (first_step_) first_step_->Done();
                         },
                     .trace = plan.trace_file.empty() ? nullptr : &trace});
-    DP_ASSIGN_OR_RETURN(const TrainingEnd end, loop.Run());
+    const absl::StatusOr<TrainingEnd> run = loop.Run();
+    // Now rather than after the destructors, which wait for what the device has queued.
+    if (environment_.on_gpu) TellLoss(plan, run.status());
+    DP_ASSIGN_OR_RETURN(const TrainingEnd end, run);
     absl::Status saved;
     const auto leave_behind = [&]() -> absl::Status {
       saved = loop.SaveEnd();
@@ -350,7 +353,9 @@ class RankProgram {
     return Blame(kTraceField, WriteFileAtomically(plan.trace_file, trace));
   }
 
-  void AwaitEnd(const TrainingPlan& plan, const absl::Status& lost) {
+  // Once: if a peer was lost, says so to the coordinator, and waits until the world is closed.
+  void TellLoss(const TrainingPlan& plan, const absl::Status& lost) {
+    if (!LostPeer(lost) || std::exchange(told_loss_, true)) return;
     Log(Severity::kWarning, "peer_lost",
         {{"rank", environment_.rank}, {"error", std::string(lost.message())}});
     const std::vector<int> missing = engine::MissingRanks(lost);
@@ -369,6 +374,7 @@ class RankProgram {
   client::Pause pause_;
   WorldSession session_;
   client::GrpcStore store_;
+  bool told_loss_ = false;
   // Rank 0 only.
   std::optional<Saver> saver_;
   std::optional<HandoverWatch> watch_;

@@ -29,9 +29,10 @@ struct NcclTuning {
 // The few entry points of NCCL and the CUDA runtime that a group needs, without their headers. No
 // call blocks on a peer: communicators are non-blocking, and the caller polls what is in progress.
 // Each communicator is used by one thread.
-// Errors of all calls: Unavailable a peer or the network failed; FailedPrecondition the system
-// failed a call that asks no peer (UniqueId, Join); Internal otherwise. The message has the
-// library's own words.
+// Errors of all calls: Unavailable a peer or the network failed; Internal otherwise. Calls before
+// the communicator has joined (UniqueId, Join, Joined) have two more. FailedPrecondition: this
+// host's system failed, for example for want of shared memory or descriptors. ResourceExhausted:
+// the GPU's memory is full. The message has the library's own words.
 class NcclApi {
  public:
   using Communicator = void*;
@@ -54,7 +55,9 @@ class NcclApi {
   // with a library before 2.23.
   virtual absl::StatusOr<Communicator> Join(absl::Span<const std::string> ids, int rank, int size,
                                             const NcclTuning& tuning) = 0;
-  // Whether the latest Join, Finalize or operation given to a stream is no longer in progress.
+  // Whether Join is no longer in progress.
+  virtual absl::StatusOr<bool> Joined(Communicator communicator) = 0;
+  // Whether the latest Finalize or operation given to a stream is no longer in progress.
   virtual absl::StatusOr<bool> Ready(Communicator communicator) = 0;
   // Starts to disconnect from the peers in good order, after all operations; Ready reports when
   // that is done.

@@ -40,6 +40,10 @@ class NcclCallsTest : public testing::Test {
           next, communicator, event);
     }
   }
+  // The words for the latest error.
+  void Explain(const char* reason) const {
+    reinterpret_cast<void (*)(const char*)>(dlsym(nccl_, "StandInReason"))(reason);
+  }
   static std::string Calls(void* library) {
     return reinterpret_cast<const char* (*)()>(dlsym(library, "StandInCalls"))();
   }
@@ -94,16 +98,37 @@ TEST_F(NcclCallsTest, APeersFaultIsUnavailable) {
   EXPECT_TRUE(absl::IsInternal(api_->Ready(communicator_).status()));
 }
 
-// As long as NCCL has asked no peer, an error of the system is this host's.
-TEST_F(NcclCallsTest, AnErrorOfTheSystemBeforeThePeersIsThisHosts) {
+TEST_F(NcclCallsTest, AnErrorOfTheSystemWhileJoiningIsThisHosts) {
   Answer(ncclSystemError);
   EXPECT_TRUE(absl::IsFailedPrecondition(api_->UniqueId().status()));
   Answer(ncclSystemError);
   const absl::Status joined = api_->Join({&id_, 1}, 0, 2, {}).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(joined)) << joined;
-  EXPECT_THAT(std::string(joined.message()), HasSubstr("its reason; no peer was asked yet"));
+  EXPECT_THAT(std::string(joined.message()), HasSubstr("its reason; this host failed, not a peer"));
+  Answer(ncclSuccess, ncclSystemError);
+  EXPECT_TRUE(absl::IsFailedPrecondition(api_->Joined(communicator_).status()));
   Answer(ncclRemoteError);
   EXPECT_TRUE(absl::IsUnavailable(api_->Join({&id_, 1}, 0, 2, {}).status()));
+  Answer(ncclSuccess, ncclRemoteError);
+  EXPECT_TRUE(absl::IsUnavailable(api_->Joined(communicator_).status()));
+}
+
+TEST_F(NcclCallsTest, AJoinThatIsInProgressIsNoError) {
+  Answer(ncclSuccess, ncclInProgress);
+  EXPECT_FALSE(api_->Joined(communicator_).value());
+  Answer();
+  EXPECT_TRUE(api_->Joined(communicator_).value());
+}
+
+TEST_F(NcclCallsTest, AGpuWithoutRoomForNcclsBuffersIsNoFaultOfAPeer) {
+  Answer(ncclSuccess, ncclUnhandledCudaError);
+  EXPECT_TRUE(absl::IsInternal(api_->Joined(communicator_).status()));
+  Explain("Cuda failure 2 'out of memory'");
+  const absl::Status joined = api_->Joined(communicator_).status();
+  EXPECT_EQ(joined, absl::ResourceExhaustedError("the GPU has no room for NCCL's buffers: NCCL: an "
+                                                 "error: Cuda failure 2 'out of memory'"));
+  EXPECT_TRUE(absl::IsInternal(api_->Ready(communicator_).status()));
+  Explain("its reason");
 }
 
 // Each operation as the library gets it. The memory is only named, never touched.

@@ -81,7 +81,7 @@ class Joining {
     DP_ASSIGN_OR_RETURN(const std::vector<std::string> ids, ExchangeIds(missing));
     DP_ASSIGN_OR_RETURN(const NcclApi::Communicator communicator,
                         api_.Join(ids, rank_, size_, options_.tuning));
-    const absl::Status joined = AwaitReady(communicator);
+    const absl::Status joined = AwaitJoined(communicator);
     if (joined.ok()) return communicator;
     api_.Abort(communicator);
     return joined;
@@ -120,10 +120,10 @@ class Joining {
     return doors.Join(rank_, links);
   }
 
-  absl::Status AwaitReady(NcclApi::Communicator communicator) {
+  absl::Status AwaitJoined(NcclApi::Communicator communicator) {
     for (;;) {
-      DP_ASSIGN_OR_RETURN(const bool ready, api_.Ready(communicator));
-      if (ready) return absl::OkStatus();
+      DP_ASSIGN_OR_RETURN(const bool joined, api_.Joined(communicator));
+      if (joined) return absl::OkStatus();
       if (Stopped()) return absl::AbortedError("stopped");
       pause_.For(kPollEvery);
     }

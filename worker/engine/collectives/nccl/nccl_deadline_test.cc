@@ -47,6 +47,13 @@ class NcclDeadlineTest : public ::testing::Test {
     }
   }
 
+  // This rank's report in the store.
+  absl::optional<Presence> Report() {
+    roll_call_.Step();
+    const auto text = store_.Get("nccl/0/presence", absl::ZeroDuration());
+    return text.ok() ? PresenceFromText(*text) : absl::nullopt;
+  }
+
   SettableClock clock_;
   FakeNccl nccl_{FakeNccl::Anywhere};
   HashStore store_{{}, clock_};
@@ -69,8 +76,13 @@ class NcclDeadlineTest : public ::testing::Test {
                                                          .operations = operations_,
                                                          .roll_call = roll_call_,
                                                          .times = times_,
-                                                         .clock = clock_});
+                                                         .clock = clock_,
+                                                         .abort = [this](void* communicator) {
+                                                           told_before_abort_ = Report();
+                                                           nccl_.Abort(communicator);
+                                                         }});
   std::array<float, 2> data_{};
+  absl::optional<Presence> told_before_abort_;
 };
 
 TEST_F(NcclDeadlineTest, ARankThatComputesForLongWaitsForNobodyUntilItHasComputed) {
@@ -86,6 +98,13 @@ TEST_F(NcclDeadlineTest, ARankThatComputesForLongWaitsForNobodyUntilItHasCompute
   const absl::Status status = operations_.Wait(*operation);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_EQ(MissingRanks(status), std::vector<int>{1});
+}
+
+TEST_F(NcclDeadlineTest, PeersHearThatARankGivesUpBeforeItsAbort) {
+  Push();
+  Pass(kTimeout + absl::Seconds(1));
+  ASSERT_TRUE(told_before_abort_.has_value());
+  EXPECT_EQ(told_before_abort_->over, Over::kOutOfTime);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "worker/engine/collectives/ended_work.h"
 #include "worker/engine/collectives/links/peer_links.h"
+#include "worker/engine/collectives/nccl/nccl_aborts.h"
 #include "worker/engine/collectives/nccl/nccl_alone.h"
 #include "worker/engine/collectives/nccl/nccl_connect.h"
 #include "worker/engine/collectives/nccl/nccl_message.h"
@@ -72,7 +73,9 @@ class NcclGroup : public Group {
         roll_call_(store, rank, size,
                    {.prefix = "nccl", .interval = times_.interval, .patience = times_.patience},
                    Clock::Steady()),
+        aborts_(api, options.device),
         messages_({.api = api,
+                   .aborts = aborts_,
                    .device = options.device,
                    .tuning = options.message_tuning,
                    .interval = times_.interval,
@@ -96,6 +99,7 @@ class NcclGroup : public Group {
     driver_.request_stop();
     operations_->Abort(absl::AbortedError("its group was closed"));
     driver_.join();
+    aborts_.Await();
     on_host_.reset();
     if (!barrier_.empty()) api_.Free(barrier_.data());
     api_.FreeStream(stream_);
@@ -203,6 +207,7 @@ class NcclGroup : public Group {
                            .opinion = ras_.has_value() ? &*ras_ : nullptr,
                            .times = times_,
                            .clock = Clock::Steady(),
+                           .abort = [this](NcclApi::Communicator c) { aborts_.Begin(c); },
                            .may_leave = [this] { return links_.Leave(); },
                            .has_caught_up = [this] { return links_.HasCaughtUp(); }});
     // Chooses this thread's device. The connecting thread chose it already, so this should not
@@ -257,6 +262,7 @@ class NcclGroup : public Group {
   std::optional<RasOpinion> ras_;
   mutable Mutex mu_;
   absl::Status message_failure_ DP_GUARDED_BY(mu_);
+  NcclAborts aborts_;
   NcclMessages messages_;
   PeerLinks links_;
   // Last: they use the rest.

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "store/hash_store.h"
+#include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/nccl/nccl_card.h"
 #include "worker/engine/collectives/testing/fake_nccl.h"
 #include "worker/engine/collectives/testing/group_conformance.h"
@@ -192,6 +193,22 @@ TEST_F(NcclGroupTest, APeerThatWasAbortedIsNotBlamedForThoseThatAreGone) {
   groups[2].reset();  // first: an abort alone would break the operation with nobody gone
   groups[1]->Abort(absl::UnavailableError("generation 2 is over"));
   EXPECT_EQ(work->Wait().message(), "all_reduce 1: rank 2 went away; remote process exited");
+}
+
+// The device is busy with what it was given before, and NCCL's abort waits for that.
+TEST_F(NcclGroupTest, AnErrorDoesNotWaitForTheAbort) {
+  std::vector<float> data(4);
+  Groups groups = Open(2, Options(absl::Milliseconds(50)));
+  nccl_.HoldAborts();
+  auto late = groups[0]->AllReduce(absl::MakeSpan(data), ReduceOp::kSum);
+  EXPECT_EQ(late->Wait(), DidNotArrive("all_reduce 1", {1}, absl::Milliseconds(50)));
+  auto aborted = groups[1]->AllReduce(absl::MakeSpan(data), ReduceOp::kSum);
+  groups[1]->Abort(absl::UnavailableError("generation 2 is over"));
+  EXPECT_THAT(std::string(aborted->Wait().message()), HasSubstr("generation 2 is over"));
+  EXPECT_EQ(nccl_.aborts(), 0);
+  nccl_.ReleaseAborts();
+  groups.clear();
+  EXPECT_EQ(nccl_.aborts(), 2);
 }
 
 TEST_F(NcclGroupTest, NothingIsLeftOpenAfterSuccessOrFailure) {

@@ -36,6 +36,10 @@ absl::Status NcclLane::Step(absl::Time now, std::vector<Id>* ended) {
 absl::Status NcclLane::Advance(absl::Time now, std::vector<Id>* ended) {
   DP_RETURN_IF_ERROR(EndFinished(now, ended));
   if (line_.empty()) return absl::OkStatus();
+  if (!connected_) {
+    DP_ASSIGN_OR_RETURN(connected_, api_.Joined(communicator_));
+    if (!connected_) return absl::OkStatus();
+  }
   DP_ASSIGN_OR_RETURN(const bool ready, api_.Ready(communicator_));
   return ready ? GiveNext() : absl::OkStatus();
 }
@@ -96,7 +100,7 @@ bool NcclLane::Leave() {
 }
 
 void NcclLane::Stop() {
-  if (communicator_ != nullptr) api_.Abort(std::exchange(communicator_, nullptr));
+  if (communicator_ != nullptr) aborts_.Begin(std::exchange(communicator_, nullptr));
   if (stream_ != nullptr) api_.FreeStream(std::exchange(stream_, nullptr));
   line_.clear();
   given_ = 0;

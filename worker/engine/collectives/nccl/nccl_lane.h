@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "worker/engine/collectives/links/message_book.h"
+#include "worker/engine/collectives/nccl/nccl_aborts.h"
 #include "worker/engine/collectives/nccl/nccl_api.h"
 #include "worker/engine/collectives/nccl/nccl_message.h"
 
@@ -23,7 +24,8 @@ class NcclLane {
   using Id = MessageBook::Id;
 
   // The other end is at rank `peer`; this end sends or receives.
-  NcclLane(NcclApi& api, int peer, bool sends) : api_(api), peer_(peer), sends_(sends) {}
+  NcclLane(NcclApi& api, NcclAborts& aborts, int peer, bool sends)
+      : api_(api), aborts_(aborts), peer_(peer), sends_(sends) {}
   ~NcclLane() { Stop(); }
   NcclLane(const NcclLane&) = delete;
   NcclLane& operator=(const NcclLane&) = delete;
@@ -39,7 +41,7 @@ class NcclLane {
   absl::Status Step(absl::Time now, std::vector<Id>* ended);
   // Call it repeatedly on an idle lane: disconnects in good order. Returns whether that is done.
   bool Leave();
-  // Ends the communicator with what is on its stream.
+  // Begins to abort the communicator with what is on its stream.
   void Stop();
   // The same error with the name of the message that is first in line.
   absl::Status Named(const absl::Status& error) const;
@@ -56,10 +58,12 @@ class NcclLane {
   absl::Status Give(const NcclMessage& message);
 
   NcclApi& api_;
+  NcclAborts& aborts_;
   const int peer_;
   const bool sends_;
   NcclApi::Communicator communicator_ = nullptr;
   NcclApi::Stream stream_ = nullptr;
+  bool connected_ = false;  // Join is no longer in progress
   bool leaving_ = false;
   std::deque<InLine> line_;  // not ended, in order
   size_t given_ = 0;         // messages at the head of line_ that the stream has

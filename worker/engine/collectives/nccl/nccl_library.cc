@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/check.h"
@@ -214,7 +215,7 @@ class NcclLibrary : public NcclApi {
 
   absl::StatusOr<std::string> UniqueId() override {
     ncclUniqueId id;
-    DP_RETURN_IF_ERROR(FromNcclAlone(call_.ncclGetUniqueId(&id), nullptr));
+    DP_RETURN_IF_ERROR(FromJoining(call_.ncclGetUniqueId(&id), nullptr));
     return std::string(id.internal, sizeof(id.internal));
   }
 
@@ -232,16 +233,19 @@ class NcclLibrary : public NcclApi {
             : call_.ncclCommInitRankScalable(&communicator, size, rank,
                                              static_cast<int>(unique.size()), unique.data(),
                                              &config);
-    const absl::Status status = FromNcclAlone(begun, communicator);
+    const absl::Status status = FromJoining(begun, communicator);
     if (status.ok()) return communicator;
     if (communicator != nullptr) (void)call_.ncclCommAbort(communicator);
     return status;
   }
 
+  absl::StatusOr<bool> Joined(Communicator communicator) override {
+    DP_ASSIGN_OR_RETURN(const ncclResult_t state, StateOf(communicator));
+    DP_RETURN_IF_ERROR(FromJoining(state, Of(communicator)));
+    return state == ncclSuccess;
+  }
   absl::StatusOr<bool> Ready(Communicator communicator) override {
-    ncclResult_t state = ncclSuccess;
-    DP_RETURN_IF_ERROR(
-        FromNccl(call_.ncclCommGetAsyncError(Of(communicator), &state), Of(communicator)));
+    DP_ASSIGN_OR_RETURN(const ncclResult_t state, StateOf(communicator));
     DP_RETURN_IF_ERROR(FromNccl(state, Of(communicator)));
     return state == ncclSuccess;
   }
@@ -338,6 +342,12 @@ class NcclLibrary : public NcclApi {
   }
 
  private:
+  absl::StatusOr<ncclResult_t> StateOf(Communicator communicator) const {
+    ncclResult_t state = ncclSuccess;
+    DP_RETURN_IF_ERROR(
+        FromNccl(call_.ncclCommGetAsyncError(Of(communicator), &state), Of(communicator)));
+    return state;
+  }
   static ncclComm_t Of(Communicator communicator) { return static_cast<ncclComm_t>(communicator); }
 
   ncclResult_t Call(const Collective& call, ncclComm_t communicator, cudaStream_t stream) const {
@@ -395,13 +405,18 @@ class NcclLibrary : public NcclApi {
                                      call_.ncclGetLastError(communicator)));
   }
 
-  // For a call that asks no peer: an error of the system is this host's, not a peer's.
-  absl::Status FromNcclAlone(ncclResult_t result, ncclComm_t communicator) const {
+  // Until a communicator has joined, an error of the system or of CUDA is this host's. A peer that
+  // is gone or cannot be reached is another error then.
+  absl::Status FromJoining(ncclResult_t result, ncclComm_t communicator) const {
     const absl::Status status = FromNccl(result, communicator);
-    if (result != ncclSystemError) return status;
-    return absl::FailedPreconditionError(
-        absl::StrCat(status.message(), "; no peer was asked yet, so it is this host's: NCCL_DEBUG=",
-                     "WARN in the job's environment says more"));
+    if (result == ncclSystemError)
+      return absl::FailedPreconditionError(
+          absl::StrCat(status.message(), "; this host failed, not a peer: NCCL_DEBUG=WARN in the ",
+                       "environment says more"));
+    if (result == ncclUnhandledCudaError && absl::StrContains(status.message(), "out of memory"))
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the GPU has no room for NCCL's buffers: ", status.message()));
+    return status;
   }
 
   absl::Status FromCuda(absl::string_view call, cudaError_t result) const {

@@ -32,7 +32,7 @@ void NcclMessages::Met(Id id, const Handle& message, Effects* fx) {
 }
 
 NcclLane& NcclMessages::LaneOf(int peer, bool sends) {
-  return lanes_.try_emplace({peer, sends}, parts_.api, peer, sends).first->second;
+  return lanes_.try_emplace({peer, sends}, parts_.api, parts_.aborts, peer, sends).first->second;
 }
 
 absl::Status NcclMessages::ChooseDevice() {

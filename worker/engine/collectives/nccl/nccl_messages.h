@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "worker/engine/collectives/links/message_carrier.h"
+#include "worker/engine/collectives/nccl/nccl_aborts.h"
 #include "worker/engine/collectives/nccl/nccl_api.h"
 #include "worker/engine/collectives/nccl/nccl_lane.h"
 #include "worker/engine/collectives/nccl/nccl_message.h"
@@ -23,6 +24,7 @@ class NcclMessages final : public MessageCarrier {
  public:
   struct Parts {
     NcclApi& api;
+    NcclAborts& aborts;
     int device = 0;
     NcclTuning tuning;
     // How often it looks whether the input of a message is there.

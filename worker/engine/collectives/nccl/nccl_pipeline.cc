@@ -150,24 +150,29 @@ absl::Status NcclPipeline::EndFinished() {
 void NcclPipeline::Fail(const absl::Status& why) {
   failure_ = absl::Status(why.code(), absl::StrCat(FrontName(), ": ", why.message()));
   if (!absl::IsUnavailable(why)) return Break(failure_);
-  StopCommunicator();
   expired_ = false;
   failure_ = why;
+  StopCommunicator();
 }
 
 void NcclPipeline::Expire() {
-  StopCommunicator();
   expired_ = true;
+  StopCommunicator();
 }
 
-// Aborts the communicator at once. The abort ends its kernels, so nothing writes to the caller's
-// memory any more, and lets the peers know soon.
+// Peers hear that this rank gives up before its abort breaks their connections.
 void NcclPipeline::StopCommunicator() {
   if (parts_.opinion != nullptr) parts_.opinion->Ask();
-  if (communicator_ != nullptr) parts_.api.Abort(std::exchange(communicator_, nullptr));
   state_ = State::kInquiring;
   stopped_at_ = now_;
   awaited_ = line_.empty() ? ended_ + 1 : line_.front()->number;
+  TellPart();
+  AbortCommunicator();
+}
+
+// The abort ends the communicator's kernels, and lets the peers know soon.
+void NcclPipeline::AbortCommunicator() {
+  if (communicator_ != nullptr) parts_.abort(std::exchange(communicator_, nullptr));
 }
 
 // After a deadline one answer is enough: this rank listened to its peers before the deadline. After
@@ -215,7 +220,7 @@ absl::Status NcclPipeline::ErrorVerdict(const Attendance& attendance, bool heard
 }
 
 void NcclPipeline::Break(const absl::Status& verdict) {
-  if (communicator_ != nullptr) parts_.api.Abort(std::exchange(communicator_, nullptr));
+  AbortCommunicator();
   state_ = State::kBroken;
   failure_ = verdict;
   parts_.operations.Break(verdict);
@@ -225,7 +230,7 @@ void NcclPipeline::Break(const absl::Status& verdict) {
 
 // Each operation ends with its own error, which says that it was aborted.
 void NcclPipeline::BreakAborted(const absl::Status& why) {
-  if (communicator_ != nullptr) parts_.api.Abort(std::exchange(communicator_, nullptr));
+  AbortCommunicator();
   state_ = State::kBroken;
   aborted_ = why;
   for (; !line_.empty(); line_.pop_front())

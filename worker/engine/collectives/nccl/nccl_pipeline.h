@@ -44,9 +44,9 @@ class SecondOpinion {
 // can be done now. Owned by its group, whose one thread calls it; nothing else uses the
 // communicator.
 //
-// A failure goes through three states. Running: all is well. Inquiring: the communicator is
-// aborted, so that nothing writes to the operations' memory any more, and this rank listens to its
-// peers. Broken: every operation has ended with the verdict, and so does every later one.
+// A failure goes through three states. Running: all is well. Inquiring: the communicator is being
+// aborted, and this rank listens to its peers. Broken: every operation has ended with the verdict,
+// and so does every later one. The abort may take longer than that.
 class NcclPipeline {
  public:
   struct Parts {
@@ -58,6 +58,8 @@ class NcclPipeline {
     SecondOpinion* opinion = nullptr;
     SuspicionTimes times;
     const Clock& clock;
+    // Begins to abort the communicator, and returns at once.
+    std::function<void(NcclApi::Communicator)> abort;
     // Whether the group may leave now; null: at any time.
     std::function<bool()> may_leave = nullptr;
     // Whether this rank has heard what peers told before an error: it may explain the error. Null:
@@ -66,7 +68,7 @@ class NcclPipeline {
   };
 
   explicit NcclPipeline(const Parts& parts);
-  // Aborts what is in flight.
+  // Begins to abort what is in flight.
   ~NcclPipeline();
 
   // Returns how long to wait before the next call, unless something is pushed or aborted.
@@ -85,6 +87,7 @@ class NcclPipeline {
   void Fail(const absl::Status& why);
   void Expire();
   void StopCommunicator();
+  void AbortCommunicator();
   void Inquire();
   absl::Status Verdict(const RollCall::Answer& answer) const;
   absl::Status ErrorVerdict(const Attendance& attendance, bool heard) const;

@@ -68,13 +68,15 @@ class SimulatedRank {
                    clock),
         stream_(*nccl.MakeStream()),
         communicator_(*nccl.Join({&id, 1}, rank, size, {})),
-        pipeline_(std::make_unique<NcclPipeline>(NcclPipeline::Parts{.api = nccl,
-                                                                     .communicator = communicator_,
-                                                                     .stream = stream_,
-                                                                     .operations = operations_,
-                                                                     .roll_call = roll_call_,
-                                                                     .times = times_,
-                                                                     .clock = clock})),
+        pipeline_(std::make_unique<NcclPipeline>(
+            NcclPipeline::Parts{.api = nccl,
+                                .communicator = communicator_,
+                                .stream = stream_,
+                                .operations = operations_,
+                                .roll_call = roll_call_,
+                                .times = times_,
+                                .clock = clock,
+                                .abort = [this](void* c) { nccl_.Abort(c); }})),
         busy_until_(clock.Now()) {}
   ~SimulatedRank() {
     pipeline_.reset();

@@ -80,6 +80,16 @@ class FakeNccl : public NcclApi {
     MutexLock lock(mu_);
     all_see_nothing_ = true;
   }
+  // From now on an abort blocks until they are released, as behind a long kernel.
+  void HoldAborts() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    aborts_held_ = true;
+  }
+  void ReleaseAborts() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    aborts_held_ = false;
+    moved_.NotifyAll();
+  }
   // Communicators that were ended by Abort.
   int aborts() const DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -151,6 +161,7 @@ class FakeNccl : public NcclApi {
     return new Member{world, rank};
   }
 
+  absl::StatusOr<bool> Joined(Communicator communicator) override { return Ready(communicator); }
   absl::StatusOr<bool> Ready(Communicator communicator) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (!error_.ok()) return error_;
@@ -174,6 +185,7 @@ class FakeNccl : public NcclApi {
 
   void Abort(Communicator communicator) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
+    while (aborts_held_) moved_.Wait(mu_);
     ++aborts_;
     Member* member = AsMember(communicator);
     member->world->aborted = true;
@@ -380,6 +392,7 @@ class FakeNccl : public NcclApi {
   int live_ DP_GUARDED_BY(mu_) = 0;
   int calls_ DP_GUARDED_BY(mu_) = 0;
   int aborts_ DP_GUARDED_BY(mu_) = 0;
+  bool aborts_held_ DP_GUARDED_BY(mu_) = false;
   bool all_see_nothing_ DP_GUARDED_BY(mu_) = false;
   bool idle_see_errors_ DP_GUARDED_BY(mu_) = true;
   absl::Status error_ DP_GUARDED_BY(mu_);

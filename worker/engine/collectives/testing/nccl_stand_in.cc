@@ -17,6 +17,7 @@ namespace {
 
 std::ostringstream noted;
 std::string told;
+std::string reason = "its reason";
 ncclResult_t answer = ncclSuccess;  // of the next call that can fail
 ncclResult_t state = ncclSuccess;   // of the communicator
 cudaError_t event_state = cudaSuccess;
@@ -54,6 +55,7 @@ void StandInAnswers(int next, int communicator, int event) {
   state = static_cast<ncclResult_t>(communicator);
   event_state = static_cast<cudaError_t>(event);
 }
+void StandInReason(const char* words) { reason = words; }
 
 ncclResult_t ncclGetVersion(int* version) {
   *version = 22809;
@@ -140,7 +142,7 @@ ncclResult_t ncclGroupEnd() {
   return Answer();
 }
 const char* ncclGetErrorString(ncclResult_t) { return "an error"; }
-const char* ncclGetLastError(ncclComm_t) { return "its reason"; }
+const char* ncclGetLastError(ncclComm_t) { return reason.c_str(); }
 
 cudaError_t cudaSetDevice(int device) {
   Note("device ", device);
