@@ -52,6 +52,7 @@ absl::Status CudnnPlan::Choose(const Planning& planning, absl::Span<void* const>
   plans_.resize(engines_.size());
   DP_RETURN_IF_ERROR(BuildBest(planning, {.plan = options_.name,
                                           .candidates = names,
+                                          .timed_max = kCompiledMax,
                                           .build = [&](int i) { return Build(i); },
                                           .run = [&] { return Run(planning.stream, scratch); }}));
   for (size_t i = 0; i < plans_.size(); ++i) {

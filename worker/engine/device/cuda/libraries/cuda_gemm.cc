@@ -86,16 +86,25 @@ struct DestroyPreference {
 };
 using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, DestroyPreference>;
 
-absl::StatusOr<Preference> MakePreference(size_t workspace_bytes, int64_t alignment) {
+// How an algorithm that splits k may add the parts. Its default may round each part to the type of
+// the output, which for bf16 loses digits of the sum.
+uint32_t ReductionSchemes(const GemmShape& shape) {
+  return shape.out == ElementType::kFloat32 ? CUBLASLT_REDUCTION_SCHEME_MASK
+                                            : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+}
+
+absl::StatusOr<Preference> MakePreference(const GemmShape& shape, size_t workspace_bytes) {
   cublasLtMatmulPreference_t made = nullptr;
   DP_CUDA_RETURN_IF_ERROR(cublasLtMatmulPreferenceCreate(&made));
   Preference preference(made);
   DP_RETURN_IF_ERROR(SetPreference(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                    static_cast<uint64_t>(workspace_bytes)));
+  DP_RETURN_IF_ERROR(
+      SetPreference(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, ReductionSchemes(shape)));
   for (const auto name :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    DP_RETURN_IF_ERROR(SetPreference(made, name, static_cast<uint32_t>(alignment)));
+    DP_RETURN_IF_ERROR(SetPreference(made, name, static_cast<uint32_t>(shape.alignment)));
   }
   return preference;
 }
@@ -225,8 +234,7 @@ absl::Status GemmPlan::Point(const void* bias, const void* aux) {
 }
 
 absl::Status GemmPlan::ChooseAlgorithm(const Planning& planning, const GemmOperands& scratch) {
-  DP_ASSIGN_OR_RETURN(const Preference preference,
-                      MakePreference(workspace_bytes_, shape_.alignment));
+  DP_ASSIGN_OR_RETURN(const Preference preference, MakePreference(shape_, workspace_bytes_));
   const void* any = AddressAligned(shape_.alignment);
   DP_RETURN_IF_ERROR(Point(any, any));
   std::vector<cublasLtMatmulHeuristicResult_t> found(kCandidatesMax);

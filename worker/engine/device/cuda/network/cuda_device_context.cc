@@ -74,7 +74,8 @@ Planning DeviceContext::planning() {
           .cache = cache_,
           .stream = stream_.get(),
           .workspace = workspace_.data(),
-          .workspace_bytes = workspace_.bytes()};
+          .workspace_bytes = workspace_.bytes(),
+          .busy_ms = busy_ms_};
 }
 
 void DeviceContext::SavePlans() {

@@ -49,6 +49,7 @@ class DeviceContext {
   PlanCache cache_;
   Stream stream_;
   DeviceBuffer workspace_;
+  float busy_ms_ = 0;  // Planning::busy_ms
   absl::Status status_;
   int64_t changes_ = 0;
 };

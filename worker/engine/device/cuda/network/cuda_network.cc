@@ -68,8 +68,10 @@ absl::Status CudaNetwork::Prepare(absl::Span<const float> values, absl::Span<flo
                       NetworkMemory::Allocate(program_, values, gradients, context_.stream()));
   memory_ = std::make_unique<NetworkMemory>(std::move(memory));
   DP_ASSIGN_OR_RETURN(staging_, PinnedRing::Make(kStagingSlots, memory_->block().bytes));
-  // Plans are tuned on the arrays, which should hold numbers like a step's.
+  // Plans are tuned on the arrays. Products of numbers like a step's take more power than products
+  // of zeros, and thus run at another clock.
   DP_RETURN_IF_ERROR(RoundValues());
+  DP_RETURN_IF_ERROR(memory_->FillAtRandom(context_.stream()));
   OperationParts parts = {program_, *memory_, context_.planning()};
   for (const Operation& operation : program_.operations) {
     DP_ASSIGN_OR_RETURN(std::unique_ptr<CudaOperation> made, MakeOperationOf(parts, operation));

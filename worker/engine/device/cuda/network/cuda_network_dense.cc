@@ -5,11 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "worker/engine/device/cuda/kernels/cuda_column_sums.h"
-#include "worker/engine/device/cuda/kernels/cuda_dropout.h"
 #include "worker/engine/device/cuda/kernels/cuda_elementwise.h"
 #include "worker/engine/device/cuda/network/cuda_network_gemm.h"
 #include "worker/engine/device/cuda/network/cuda_network_operation.h"
 #include "worker/engine/device/cuda/plans/cuda_plan_tuning.h"
+#include "worker/engine/device/cuda/random/cuda_dropout.h"
 
 namespace dp::engine::cuda {
 namespace {

@@ -2,8 +2,15 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "worker/engine/device/cuda/random/cuda_fill.h"
+#include "worker/engine/device/cuda/runtime/cuda_status.h"
 
 namespace dp::engine::cuda {
+namespace {
+
+constexpr uint64_t kArraysSeed = 1, kImagesSeed = 2;
+
+}  // namespace
 
 static_assert(sizeof(StepInput) <= kStepInputBytes);
 
@@ -29,6 +36,22 @@ absl::StatusOr<NetworkMemory> NetworkMemory::Allocate(const LayerProgram& progra
                       DeviceBuffer::Allocate(size * static_cast<int64_t>(sizeof(bf16))));
   DP_RETURN_IF_ERROR(memory.rounded_.Zero(stream));
   return memory;
+}
+
+absl::Status NetworkMemory::FillAtRandom(cudaStream_t stream) {
+  return program_->precision == Precision::kBfloat16 ? FillArraysOf<bf16>(stream)
+                                                     : FillArraysOf<float>(stream);
+}
+
+// Arrays of another type than T hold such numbers, too: the upper half of a float is a bf16.
+template <typename T>
+absl::Status NetworkMemory::FillArraysOf(cudaStream_t stream) {
+  const auto count = static_cast<int64_t>(arena_.bytes() / sizeof(T));
+  DP_CUDA_RETURN_IF_ERROR(FillNormal(stream, kArraysSeed, count, static_cast<T*>(arena_.data())));
+  if (program_->images == kNone) return absl::OkStatus();
+  const auto images = static_cast<int64_t>((place_.bytes - place_.input) / sizeof(float));
+  DP_CUDA_RETURN_IF_ERROR(FillNormal(stream, kImagesSeed, images, array<float>(program_->images)));
+  return absl::OkStatus();
 }
 
 void* NetworkMemory::Find(ArrayId id) const {

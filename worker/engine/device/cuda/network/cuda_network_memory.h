@@ -21,6 +21,10 @@ class NetworkMemory {
                                                 absl::Span<const float> values,
                                                 absl::Span<float> gradients, cudaStream_t stream);
 
+  // Fills the arrays between operations, and the images, with random numbers about as large as a
+  // step's.
+  absl::Status FillAtRandom(cudaStream_t stream);
+
   // The program's array of this id; null for kNone.
   template <typename T>
   T* array(ArrayId id) const {
@@ -47,6 +51,8 @@ class NetworkMemory {
 
  private:
   NetworkMemory() = default;
+  template <typename T>
+  absl::Status FillArraysOf(cudaStream_t stream);
   void* Find(ArrayId id) const;
   void* FindWeight(int parameter) const;
 

@@ -14,19 +14,28 @@ float Median(CandidateTimes times) {
   return *middle;
 }
 
-}  // namespace
-
-absl::optional<int> FastestCandidate(absl::Span<const CandidateTimes> candidates) {
+// The candidates whose medians are at most so many times the least.
+std::vector<int> Within(float factor, absl::Span<const CandidateTimes> candidates) {
   std::vector<float> medians;
   for (const CandidateTimes& times : candidates) medians.push_back(Median(times));
   float least = std::numeric_limits<float>::infinity();
   for (const float median : medians) least = std::min(least, median);
-  for (size_t i = 0; i < medians.size(); ++i) {
-    if (!candidates[i].empty() && medians[i] <= least * (1 + kTimingNoise)) {
-      return static_cast<int>(i);
-    }
-  }
-  return absl::nullopt;
+  std::vector<int> within;
+  for (size_t i = 0; i < medians.size(); ++i)
+    if (!candidates[i].empty() && medians[i] <= least * factor)
+      within.push_back(static_cast<int>(i));
+  return within;
+}
+
+}  // namespace
+
+absl::optional<int> FastestCandidate(absl::Span<const CandidateTimes> candidates) {
+  const std::vector<int> fastest = Within(1 + kTimingNoise, candidates);
+  return fastest.empty() ? absl::nullopt : absl::make_optional(fastest.front());
+}
+
+std::vector<int> WorthTiming(absl::Span<const CandidateTimes> candidates) {
+  return Within(kHopeless, candidates);
 }
 
 }  // namespace dp::engine::cuda

@@ -15,6 +15,13 @@ using CandidateTimes = std::vector<float>;
 // equal choices.
 absl::optional<int> FastestCandidate(absl::Span<const CandidateTimes> candidates);
 
+// The candidates that deserve more runs, in order, judged by one run each: those within
+// kHopeless of the least. Pure.
+std::vector<int> WorthTiming(absl::Span<const CandidateTimes> candidates);
+
+// No number of further runs makes a candidate the fastest that took so many times the least.
+inline constexpr float kHopeless = 1.3f;
+
 // By how much two runs of the same kernel differ on a card that does nothing else.
 inline constexpr float kTimingNoise = 0.02f;
 

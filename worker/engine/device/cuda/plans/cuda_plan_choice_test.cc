@@ -1,9 +1,12 @@
 #include "worker/engine/device/cuda/plans/cuda_plan_choice.h"
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dp::engine::cuda {
 namespace {
+
+using ::testing::ElementsAre;
 
 TEST(PlanChoiceTest, TheLeastMedianWins) {
   EXPECT_EQ(FastestCandidate({{3, 3, 3}, {2, 9, 2}, {4, 1, 4}}), 1);
@@ -19,6 +22,11 @@ TEST(PlanChoiceTest, WhatCannotBeRunIsNotChosen) { EXPECT_EQ(FastestCandidate({{
 TEST(PlanChoiceTest, WhereNothingCanBeRunNothingIsChosen) {
   EXPECT_EQ(FastestCandidate({{}, {}}), absl::nullopt);
   EXPECT_EQ(FastestCandidate({}), absl::nullopt);
+}
+
+TEST(PlanChoiceTest, WhatIsMuchSlowerIsNotTimedAgain) {
+  EXPECT_THAT(WorthTiming({{1.29f}, {1.31f}, {}, {1.0f}}), ElementsAre(0, 3));
+  EXPECT_THAT(WorthTiming({{}, {}}), ElementsAre());
 }
 
 TEST(PlanChoiceTest, OneSlowRunDoesNotCount) {

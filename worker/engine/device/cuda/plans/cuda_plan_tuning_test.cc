@@ -11,12 +11,14 @@
 #include "worker/engine/device/cuda/runtime/cuda_graph.h"
 
 // The choice among candidates whose times the test sets. The device is replaced by a clock that
-// runs while a candidate does, and by graphs that queue their work again.
+// runs while a candidate does, and by graphs that queue their work again. As a card's, its clock is
+// slow until the card has been busy for a while.
 
 namespace {
 
-// How long candidates have run since the beginning, and until a time was last asked for.
-float ran_ms = 0, told_ms = 0;
+// How long candidates have run since the beginning, and until the last of what was queued at once.
+float ran_ms = 0, before_ms = 0;
+bool launching = false;
 
 }  // namespace
 
@@ -24,7 +26,7 @@ extern "C" {
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) {
-  *ms = ran_ms - std::exchange(told_ms, ran_ms);
+  *ms = ran_ms - before_ms;
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
@@ -41,6 +43,10 @@ namespace {
 
 bool graphs_are_refused = false;
 
+// A card needs so long to raise its clock, and computes as much slower before.
+constexpr float kRaisesClockMs = 250;
+constexpr float kSlowAtRest = 2;
+
 }  // namespace
 
 absl::StatusOr<Libraries> Libraries::Open() { return Libraries(); }
@@ -52,7 +58,11 @@ absl::StatusOr<GraphExec> CaptureGraph(cudaStream_t, const std::function<absl::S
   return graph;
 }
 absl::Status GraphExec::Launch(cudaStream_t) const {
-  return (*reinterpret_cast<const std::function<absl::Status()>*>(exec_.get()))();
+  before_ms = ran_ms;
+  launching = true;
+  const absl::Status ran = (*reinterpret_cast<const std::function<absl::Status()>*>(exec_.get()))();
+  launching = false;
+  return ran;
 }
 
 namespace {
@@ -61,7 +71,11 @@ using ::testing::ElementsAre;
 
 class PlanTuningTest : public testing::Test {
  protected:
-  void SetUp() override { graphs_are_refused = false; }
+  void SetUp() override {
+    graphs_are_refused = false;
+    AtRest(false);
+  }
+  static void AtRest(bool at_rest) { ran_ms = at_rest ? 0 : kRaisesClockMs; }
 
   // `ms` is how long each candidate takes. A candidate with a negative time cannot be built.
   absl::Status Build(std::vector<float> ms, Tuning tuning = Tuning::kTimed) {
@@ -69,7 +83,7 @@ class PlanTuningTest : public testing::Test {
     for (size_t i = 0; i < ms.size(); ++i) names.push_back(absl::StrCat("engine ", i));
     runs_.assign(ms.size(), 0);
     built_.clear();
-    const Planning planning{*libraries_, cache_, nullptr, nullptr, 0, tuning};
+    const Planning planning{*libraries_, cache_, nullptr, nullptr, 0, busy_ms_, tuning};
     return BuildBest(planning, {.plan = "a product",
                                 .candidates = names,
                                 .build =
@@ -80,7 +94,9 @@ class PlanTuningTest : public testing::Test {
                                     },
                                 .run =
                                     [&] {
-                                      ran_ms += ms[built_.back()];
+                                      if (!launching) before_ms = ran_ms;
+                                      const bool rested = ran_ms < kRaisesClockMs;
+                                      ran_ms += ms[built_.back()] * (rested ? kSlowAtRest : 1);
                                       ++runs_[built_.back()];
                                       return absl::OkStatus();
                                     }});
@@ -88,14 +104,33 @@ class PlanTuningTest : public testing::Test {
 
   absl::StatusOr<Libraries> libraries_ = Libraries::Open();
   PlanCache cache_{"", "a card"};
+  float busy_ms_ = 300;     // nothing need be done before the first timing
   std::vector<int> built_;  // in order
   std::vector<int> runs_;   // by candidate
 };
 
 TEST_F(PlanTuningTest, TheFastestIsBuiltLastAndKept) {
-  ASSERT_TRUE(Build({3, 1, 2}).ok());
-  EXPECT_THAT(built_, ElementsAre(0, 1, 2, 1));
+  ASSERT_TRUE(Build({1.2f, 1, 1.1f}).ok());
+  EXPECT_THAT(built_, ElementsAre(0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 1));
   EXPECT_EQ(cache_.Find("a product"), "engine 1");
+}
+
+TEST_F(PlanTuningTest, WhatIsMuchSlowerHasOneTurn) {
+  ASSERT_TRUE(Build({3, 1, 2}).ok());
+  EXPECT_THAT(built_, ElementsAre(0, 1, 2, 1, 1, 1, 1, 1, 1));
+  EXPECT_THAT(runs_, ElementsAre(2, 2 + 5, 2));
+}
+
+// At rest, the first candidates would seem slower than they are.
+TEST_F(PlanTuningTest, TheCardIsBusyUntilItsClockIsUp) {
+  AtRest(true);
+  busy_ms_ = 0;
+  ASSERT_TRUE(Build({1, 1.5f, 1.5f}).ok());
+  EXPECT_EQ(cache_.Find("a product"), "engine 0");
+  EXPECT_GE(busy_ms_, kRaisesClockMs);
+  EXPECT_GT(runs_[0], 100);
+  ASSERT_TRUE(Build({-1, 1, 1}).ok());  // a plan that is gone
+  EXPECT_EQ(runs_[1], 2 + 5);           // the card is still busy
 }
 
 TEST_F(PlanTuningTest, WhatIsKeptIsBuiltAtOnce) {
@@ -124,18 +159,18 @@ TEST_F(PlanTuningTest, WithoutACandidateTheFirstErrorIsTold) {
   EXPECT_EQ(Build({}).message(), "a product: the library has no algorithm");
 }
 
-// One run warms up and one shows how long the candidate takes. A long one is then timed five times;
-// of a short one, a launch of ten warms up and five launches are timed.
+// One run warms up and one shows how long the candidate takes. For a short one, each time is that
+// of a launch of ten behind another.
 TEST_F(PlanTuningTest, WhatIsShortIsTimedTenAtOnce) {
-  ASSERT_TRUE(Build({0.5f, 0.01f}).ok());
-  EXPECT_THAT(runs_, ElementsAre(2 + 5, 2 + 10 + 5 * 10));
+  ASSERT_TRUE(Build({0.24f, 0.19f}).ok());
+  EXPECT_THAT(runs_, ElementsAre(2 + 5, 2 + 20 + 5 * 20));
   EXPECT_EQ(cache_.Find("a product"), "engine 1");
 }
 
 TEST_F(PlanTuningTest, WhatCannotBeCapturedIsTimedOneByOne) {
   graphs_are_refused = true;
-  ASSERT_TRUE(Build({0.02f, 0.01f}).ok());
-  EXPECT_THAT(runs_, ElementsAre(2 + 5, 2 + 5));
+  ASSERT_TRUE(Build({0.012f, 0.01f}).ok());
+  EXPECT_THAT(runs_, ElementsAre(2 + 1 + 5, 2 + 1 + 5));
   EXPECT_EQ(cache_.Find("a product"), "engine 1");
 }
 

@@ -55,6 +55,8 @@ struct Planning {
   cudaStream_t stream;
   void* workspace;  // aligned to 256 bytes
   int64_t workspace_bytes;
+  // How long the card has computed for timings so far, in milliseconds.
+  float& busy_ms;
   Tuning tuning = Tuning::kTimed;
 };
 

@@ -59,6 +59,7 @@ class Arena {
   T* at(int array) const {
     return reinterpret_cast<T*>(memory_.as<char>() + plan_.offsets.at(array));
   }
+  void* data() const { return memory_.data(); }
   int64_t bytes() const { return memory_.bytes(); }
 
  private:

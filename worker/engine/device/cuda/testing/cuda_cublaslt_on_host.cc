@@ -87,6 +87,10 @@ class LtMatrix {
   bool transposed_ = false;
 };
 
+double AsBfloat16(double value) {
+  return __bfloat162float(__float2bfloat16_rn(static_cast<float>(value)));
+}
+
 double Gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
@@ -194,17 +198,23 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return Behind<LtNote>(preference).Set(name, value, bytes, workspace ? 8 : 4);
 }
 
-// Gives two algorithms that compute alike. Bytes that mean nothing differ from call to call.
+// Gives two algorithms that compute alike. Before them, where the preference allows it, one that
+// splits k in two and rounds both sums. Bytes that mean nothing differ from call to call.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int requested,
+                                              cublasLtMatmulPreference_t preference, int requested,
                                               cublasLtMatmulHeuristicResult_t* results,
                                               int* count) {
-  *count = std::min(requested, 2);
+  const auto schemes = Behind<LtNote>(preference)
+                           .One<uint32_t>(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                          CUBLASLT_REDUCTION_SCHEME_MASK);
+  const bool rounds = (schemes & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE) != 0;
+  *count = std::min(requested, rounds ? 3 : 2);
   for (int i = 0; i < *count; ++i) {
     results[i] = {};
     results[i].algo.data[0] = static_cast<uint64_t>(i + 1);
+    results[i].algo.data[1] = rounds && i == 0;
     results[i].algo.data[5] = ++lt_calls;
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -245,6 +255,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
       static_cast<cublasOperation_t>(note.One<int32_t>(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_N));
   const auto operation_b =
       static_cast<cublasOperation_t>(note.One<int32_t>(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N));
+  const bool rounds_parts = algorithm->data[1] != 0 && out.type == CUDA_R_16BF;
   const LtLayout& left = Behind<LtLayout>(a_layout);
   const auto depth = static_cast<int64_t>(operation_a == CUBLAS_OP_T ? left.rows : left.columns);
   const LtMatrix aux(aux_data, out.type, note.One<int64_t>(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD));
@@ -261,7 +272,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
       if (epilogue == CUBLASLT_EPILOGUE_BGRADB) biases.Set(column, 0, gradient);
       for (int64_t row = 0; row < static_cast<int64_t>(out.rows); ++row) {
         double sum = 0;
-        for (int64_t k = 0; k < depth; ++k) sum += matrix_a.Get(row, k) * matrix_b.Get(k, column);
+        for (int64_t k = 0; k < depth; ++k) {
+          if (rounds_parts && k == depth / 2) sum = AsBfloat16(sum);
+          sum += matrix_a.Get(row, k) * matrix_b.Get(k, column);
+        }
         sum *= *static_cast<const float*>(alpha);
         const float scale = *static_cast<const float*>(beta);
         if (scale != 0) sum += scale * matrix_c.Get(row, column);

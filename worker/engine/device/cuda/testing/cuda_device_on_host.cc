@@ -19,6 +19,7 @@
 #include "worker/engine/device/cuda/plans/cuda_plan_tuning.h"
 #include "worker/engine/device/cuda/runtime/cuda_graph.h"
 #include "worker/engine/device/cuda/testing/cuda_on_host_capture.h"
+#include "worker/engine/device/cuda/testing/cuda_on_host_tuning.h"
 
 extern "C" {
 
@@ -68,6 +69,8 @@ namespace {
 std::atomic<int> capture_to_refuse = -1;
 std::atomic<int> captures_refused = 0;
 thread_local int captures_of_thread = 0;
+std::atomic<int> plans_tuned = 0;
+std::atomic<int> tuned_on_constants = 0;
 
 // The nearest float with TF32's 10 bits.
 float RoundedToTf32(float value) {
@@ -105,6 +108,14 @@ class Elements {
   ElementType type_;
   bool tf32_;
 };
+
+// Notes that a plan is tuned with this input.
+void NoteTuning(const Elements& input, int64_t size) {
+  bool constant = true;
+  for (int64_t i = 1; i < size; ++i) constant = constant && input[i] == input[0];
+  ++plans_tuned;
+  tuned_on_constants += constant && size > 1;
+}
 
 constexpr double kRoot = 0.7978845608028654;  // sqrt(2 / pi)
 double Inner(double x) { return kRoot * (x + 0.044715 * x * x * x); }
@@ -201,6 +212,7 @@ absl::StatusOr<GemmPlan> GemmPlan::Make(const Planning& planning, const GemmShap
   const std::string why_not = WhyNot(shape);
   if (!why_not.empty()) return absl::UnimplementedError(why_not);
   GemmPlan plan(planning, shape);
+  NoteTuning(Elements(scratch.a, shape.in), shape.m * shape.k);
   // Like tuning, overwrites the arrays that Run overwrites.
   const absl::Status ran = plan.Run(planning.stream, scratch);
   if (!ran.ok()) return ran;
@@ -231,6 +243,10 @@ absl::Status GemmPlan::Run(cudaStream_t, const GemmOperands& operands, float alp
 
 MadeOperation MakeConvolutionPass(OperationParts&, const ConvolutionShape& shape,
                                   ConvolutionPass pass, const ConvolutionOperands& operands) {
+  const bool by_output = pass == ConvolutionPass::kBackwardData;
+  NoteTuning(Elements(by_output ? operands.out : operands.in, shape.type),
+             by_output ? shape.batch * shape.out_height() * shape.out_width() * shape.out
+                       : shape.batch * shape.height * shape.width * shape.in);
   const ConvolutionOnHost run = {shape, pass, operands};
   run();  // as tuning does
   return MakeOperation([run](cudaStream_t, Mode) {
@@ -251,6 +267,7 @@ namespace on_host {
 
 void RefuseCapture(int number) { capture_to_refuse = number; }
 int CapturesRefused() { return captures_refused; }
+TunedPlans Tuned() { return {plans_tuned, tuned_on_constants}; }
 
 }  // namespace on_host
 

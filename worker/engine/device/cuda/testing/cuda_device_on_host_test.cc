@@ -1,4 +1,5 @@
 #include "gtest/gtest.h"
+#include "worker/engine/device/cuda/testing/cuda_on_host_tuning.h"
 #include "worker/engine/device/testing/device_conformance.h"
 
 // The suites of every device, over the CUDA device with its kernels run on the host. They test
@@ -54,6 +55,14 @@ std::vector<float> LogitsIn(Precision precision, bool convolves) {
                    Mode::kEvaluate);
   network->ReadLogits(absl::MakeSpan(logits));
   return logits;
+}
+
+TEST(TuningTest, PlansAreTimedOnNumbersLikeThoseOfAStep) {
+  const cuda::on_host::TunedPlans before = cuda::on_host::Tuned();
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16})
+    for (const bool convolves : {false, true}) (void)LogitsIn(precision, convolves);
+  EXPECT_GE(cuda::on_host::Tuned().all, before.all + 4);
+  EXPECT_EQ(cuda::on_host::Tuned().on_constants, before.on_constants);
 }
 
 TEST(PrecisionTest, Tf32RoundsTheFactorsOfProductsAndNothingMore) {

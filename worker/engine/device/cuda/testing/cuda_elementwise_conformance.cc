@@ -1,9 +1,11 @@
 #include <cmath>
 
 #include "worker/engine/device/cuda/kernels/cuda_cast.h"
-#include "worker/engine/device/cuda/kernels/cuda_dropout.h"
 #include "worker/engine/device/cuda/kernels/cuda_elementwise.h"
 #include "worker/engine/device/cuda/kernels/cuda_transpose.h"
+#include "worker/engine/device/cuda/random/cuda_dropout.h"
+#include "worker/engine/device/cuda/random/cuda_fill.h"
+#include "worker/engine/device/cuda/random/cuda_random.h"
 #include "worker/engine/device/cuda/testing/cuda_testing.h"
 
 namespace dp::engine::cuda {
@@ -25,6 +27,14 @@ TYPED_TEST(CudaElementwiseTest, AddsAsTheCpu) {
   const auto other = OnDevice<TypeParam>(b);
   this->Finish(Add(this->stream(), device.data(), other.data(), kSize, device.data()));
   EXPECT_EQ(device.ReadFloats(), RoundedValues<TypeParam>(sum));
+}
+
+TYPED_TEST(CudaElementwiseTest, FillsWithNormalNumbers) {
+  DeviceArray<TypeParam> out(kSize);
+  this->Finish(FillNormal(this->stream(), /*seed=*/9, kSize, out.data()));
+  std::vector<float> expected(kSize);
+  for (int64_t i = 0; i < kSize; ++i) expected[i] = NormalAt(9, i);
+  EXPECT_EQ(out.ReadFloats(), RoundedValues<TypeParam>(expected));
 }
 
 TYPED_TEST(CudaElementwiseTest, GeluAndReluAreTheCpus) {

@@ -10,6 +10,7 @@
 namespace dp::engine::cuda {
 namespace {
 
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -123,6 +124,28 @@ TYPED_TEST(CudaGemmTest, AProductReplacesWhatIsThere) {
   operands.out = out.data();
   this->Done(plan->Run(this->stream(), operands));
   ExpectNear(out, gemm.Each([](float x, int64_t) { return x; }));
+}
+
+// 256 + 1 + 2: in bf16 that is 260, but 258 if the sum of the first two is rounded before.
+TYPED_TEST(CudaGemmTest, SumsAreRoundedOnce) {
+  const int64_t depth = 4096;
+  const GemmShape shape = Sizes<TypeParam>(8, 8, depth);
+  Values a(8 * depth);
+  for (int64_t row = 0; row < 8; ++row) {
+    a[row * depth] = 256;
+    a[row * depth + 1] = 1;
+    a[(row + 1) * depth - 1] = 2;
+  }
+  const DeviceArray<TypeParam> left = OnDevice<TypeParam>(a);
+  const DeviceArray<TypeParam> right = OnDevice<TypeParam>(Values(depth * 8, 1));
+  const DeviceArray<TypeParam> out(8 * 8);
+  const GemmOperands operands{.a = left.data(), .b = right.data(), .out = out.data()};
+  for (const Tuning tuning : {Tuning::kFirst, Tuning::kTimed}) {
+    auto plan = GemmPlan::Make(this->Plan(tuning), shape, operands);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    this->Done(plan->Run(this->stream(), operands));
+    EXPECT_THAT(out.ReadFloats(), Each(Widened(Rounded<TypeParam>(259))));
+  }
 }
 
 // Where cuBLASLt lacks an epilogue, the network uses a kernel of its own.

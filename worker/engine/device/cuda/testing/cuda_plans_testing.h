@@ -28,7 +28,8 @@ class CudaPlansTest : public CudaPrecisionTest<T> {
   }
 
   Planning Plan(Tuning tuning = Tuning::kTimed) {
-    return {*libraries_, cache_, this->stream(), workspace_.data(), workspace_.bytes(), tuning};
+    return {*libraries_,        cache_,   this->stream(), workspace_.data(),
+            workspace_.bytes(), busy_ms_, tuning};
   }
   void Done(const absl::Status& queued) {
     ASSERT_TRUE(queued.ok()) << queued;
@@ -40,6 +41,7 @@ class CudaPlansTest : public CudaPrecisionTest<T> {
  private:
   std::optional<Libraries> libraries_;
   DeviceBuffer workspace_;
+  float busy_ms_ = 0;
 };
 
 }  // namespace dp::engine::cuda

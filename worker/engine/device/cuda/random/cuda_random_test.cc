@@ -1,6 +1,9 @@
-#include "worker/engine/device/cuda/kernels/cuda_random.h"
+#include "worker/engine/device/cuda/random/cuda_random.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "base/random.h"
 
@@ -28,6 +31,23 @@ TEST(CudaRandomTest, DropsWhatTheCpuDrops) {
       }
     }
   }
+}
+
+TEST(CudaRandomTest, NormalNumbersHaveTheirMeanDeviationAndShape) {
+  constexpr int kDraws = 1'000'000;
+  double sum = 0, squares = 0, largest = 0;
+  int within = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    const double x = NormalAt(5, i);
+    sum += x;
+    squares += x * x;
+    largest = std::max(largest, std::abs(x));
+    within += std::abs(x) < 1;
+  }
+  EXPECT_NEAR(sum / kDraws, 0, 0.005);
+  EXPECT_NEAR(squares / kDraws, 1, 0.005);
+  EXPECT_NEAR(within / double{kDraws}, 0.68, 0.03);
+  EXPECT_LT(largest, 3.5);
 }
 
 TEST(CudaRandomTest, TheThresholdIsExactAtItsBorder) {

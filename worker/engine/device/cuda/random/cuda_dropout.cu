@@ -1,7 +1,7 @@
-#include "worker/engine/device/cuda/kernels/cuda_dropout.h"
 #include "worker/engine/device/cuda/kernels/cuda_for_each.h"
-#include "worker/engine/device/cuda/kernels/cuda_random.h"
 #include "worker/engine/device/cuda/kernels/cuda_vector.h"
+#include "worker/engine/device/cuda/random/cuda_dropout.h"
+#include "worker/engine/device/cuda/random/cuda_random.h"
 
 namespace dp::engine::cuda {
 namespace {
