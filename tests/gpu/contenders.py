@@ -63,6 +63,12 @@ def first_that_fits(batches, measure):
     raise Missing(f"not even a batch of {batches[-1]} fits into memory")
 
 
+def write_text(folder, sizes, batch):
+    """The file of tokens that both sides train on, for one epoch of the batch: all kinds of token occur."""
+    return write_tokens(pathlib.Path(folder) / f"tokens-{batch}.bin", batch * sizes.steps * sizes.gpt["context"] + 1,
+                        sizes.gpt["vocabulary"], kinds=sizes.gpt["vocabulary"])
+
+
 class Ours:
     """dp, by dpctl run --local."""
 
@@ -90,9 +96,7 @@ class Ours:
 
     def _gpt_rate(self, batch, precision):
         sizes = self.sizes
-        windows = batch * sizes.steps
-        tokens = write_tokens(self.product.folder / f"tokens-{batch}.bin", windows * sizes.gpt["context"] + 1,
-                              sizes.gpt["vocabulary"])
+        tokens = write_text(self.product.folder, sizes, batch)
         return self._rate(jobs.gpt(f"gpt-{batch}", tokens, sizes.slots, batch, epochs=1 + sizes.rounds,
                                    precision=precision))
 
@@ -190,7 +194,7 @@ class PyTorch:
 
         def rate(batch):
             told = self._ask("gpt2.py", "--variant", variant, "--batch", batch, "--steps", self.sizes.steps,
-                             *tiny)
+                             "--tokens", write_text(self.folder, self.sizes, batch), *tiny)
             return told and told["tokens_per_second"]
 
         batch, found = first_that_fits(self.batches.get(variant, self.sizes.batches), rate)

@@ -1,8 +1,8 @@
 """GPT-2 in PyTorch, as the peer of gpt2-124m: bf16 autocast over float32 weights, fused AdamW, tokens on the
-device before the clock starts. Prints {"tokens_per_second": median of the rounds}; exits with 3 if the memory does not
+device before the clock starts. The file of tokens has llm.c's header and a step's batch for each step. Prints {"tokens_per_second": median of the rounds}; exits with 3 if the memory does not
 suffice for the batch.
 
-    gpt2.py --variant eager|compile|compile_cudnn [--batch 64] [--steps 20] [--rounds 3] [--device cuda] [--tiny]
+    gpt2.py --variant eager|compile|compile_cudnn --tokens FILE [--batch 64] [--steps 20] [--rounds 3] [--device cuda] [--tiny]
 """
 
 import argparse
@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import pathlib
 import statistics
 import sys
 import time
@@ -20,6 +21,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 OUT_OF_MEMORY = 3
+HEADER_BYTES = 1024
 WARM_UP_STEPS = 10
 VARIANTS = ("eager", "compile", "compile_cudnn")
 
@@ -92,8 +94,18 @@ def optimizer_of(model, device):
     return torch.optim.AdamW(groups, lr=6e-4, betas=(0.9, 0.95), fused=device == "cuda")
 
 
+def batches_of(path, batch, context, device):
+    """The windows of a file of 16-bit tokens, in batches: tokens and, for each, the next one."""
+    stored = torch.frombuffer(bytearray(pathlib.Path(path).read_bytes()[HEADER_BYTES:]), dtype=torch.int16)
+    text = (stored.to(device).long() & 0xffff)
+    windows = (len(text) - 1) // context
+    shape = (windows // batch, batch, context)
+    count = math.prod(shape)
+    return list(zip(text[:count].view(shape), text[1:count + 1].view(shape)))
+
+
 class Training:
-    def __init__(self, variant, size, batch, device):
+    def __init__(self, variant, size, batch, device, tokens):
         torch.manual_seed(1)
         self.device = device
         model = Gpt2(size).to(device)
@@ -101,13 +113,16 @@ class Training:
         self.model = torch.compile(model) if variant.startswith("compile") else model
         self.attention = (sdpa_kernel([SDPBackend.CUDNN_ATTENTION]) if variant == "compile_cudnn"
                           else contextlib.nullcontext())
-        text = torch.randint(min(size.vocabulary, 50257), (batch, size.context + 1), device=device)
-        self.tokens, self.labels = text[:, :-1].contiguous(), text[:, 1:].contiguous()
+        self.batches = batches_of(tokens, batch, size.context, device)
+        self.tokens_per_step = batch * size.context
+        self.steps = 0
 
     def step(self):
+        tokens, labels = self.batches[self.steps % len(self.batches)]
+        self.steps += 1
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device, torch.bfloat16):
-            loss = self.model(self.tokens, self.labels)
+            loss = self.model(tokens, labels)
         loss.backward()
         self.optimizer.step()
         return loss
@@ -128,12 +143,13 @@ class Training:
         """Tokens a second in each round."""
         with self.attention:
             self.seconds(WARM_UP_STEPS)
-            return [steps * self.tokens.numel() / self.seconds(steps) for _ in range(rounds)]
+            return [steps * self.tokens_per_step / self.seconds(steps) for _ in range(rounds)]
 
 
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--variant", choices=VARIANTS, required=True)
+    parser.add_argument("--tokens", required=True)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
@@ -146,7 +162,8 @@ def main():
     options = arguments()
     torch.set_float32_matmul_precision("high")
     try:
-        training = Training(options.variant, TINY if options.tiny else Size(), options.batch, options.device)
+        training = Training(options.variant, TINY if options.tiny else Size(), options.batch, options.device,
+                            options.tokens)
         rates = training.rates(options.steps, options.rounds)
     except torch.cuda.OutOfMemoryError:
         sys.exit(OUT_OF_MEMORY)
