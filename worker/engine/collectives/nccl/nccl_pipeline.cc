@@ -14,6 +14,11 @@ namespace {
 // shortest all-reduce between hosts.
 constexpr absl::Duration kPoll = absl::Microseconds(50);
 
+// NCCL gives an operation to the stream in a thread of its own, mostly within 40 us, and the host
+// may wait for that. The first of a communicator takes longer.
+constexpr absl::Duration kPollGiving = absl::Microseconds(2);
+constexpr absl::Duration kGivesWithin = absl::Microseconds(300);
+
 // How long an expired operation waits for the store's answer before it fails without one, and an
 // inquiry for the links.
 constexpr absl::Duration kAnswerWithin = absl::Seconds(1);
@@ -61,8 +66,13 @@ absl::Duration NcclPipeline::Step() {
     Refuse();
   }
   TellPart();
-  const bool polls = !line_.empty() || state_ == State::kInquiring;
-  return polls ? kPoll : parts_.times.interval;
+  return Pause();
+}
+
+absl::Duration NcclPipeline::Pause() const {
+  if (state_ == State::kInquiring) return kPoll;
+  if (line_.empty()) return parts_.times.interval;
+  return giving_ && now_ - giving_since_ < kGivesWithin ? kPollGiving : kPoll;
 }
 
 void NcclPipeline::Refuse() {
@@ -85,7 +95,10 @@ absl::Status NcclPipeline::GiveNext() {
   while (given_ < line_.size()) {
     NcclOperation& operation = *line_[given_];
     if (operation.leaves && !MayLeave()) break;
-    if (!giving_) DP_RETURN_IF_ERROR(Give(operation));
+    if (!giving_) {
+      DP_RETURN_IF_ERROR(Give(operation));
+      giving_since_ = now_;
+    }
     giving_ = true;
     DP_ASSIGN_OR_RETURN(const bool ready, parts_.api.Ready(communicator_));
     if (!ready) break;

@@ -94,6 +94,7 @@ class NcclPipeline {
   void Refuse();
   void Break(const absl::Status& verdict);
   void BreakAborted(const absl::Status& why);
+  absl::Duration Pause() const;
   Over over() const;
   bool awaits_own_input() const;
   absl::Time deadline() const;
@@ -105,10 +106,11 @@ class NcclPipeline {
   const Parts parts_;
   NcclApi::Communicator communicator_;
   State state_ = State::kRunning;
-  absl::Time now_;              // of this Step
-  std::deque<Handle> line_;     // not ended, in order
-  size_t given_ = 0;            // operations at the head of line_ that the stream has
-  bool giving_ = false;         // the next one is on its way to the stream
+  absl::Time now_;           // of this Step
+  std::deque<Handle> line_;  // not ended, in order
+  size_t given_ = 0;         // operations at the head of line_ that the stream has
+  bool giving_ = false;      // the next one is on its way to the stream
+  absl::Time giving_since_;
   size_t arrived_in_line_ = 0;  // operations at the head of line_ whose inputs are there
   int64_t ended_ = 0;           // operations that have left line_
   absl::Time last_end_;         // when the latest operation ended; at first, when connected

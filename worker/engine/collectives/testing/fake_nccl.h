@@ -80,6 +80,11 @@ class FakeNccl : public NcclApi {
     MutexLock lock(mu_);
     all_see_nothing_ = true;
   }
+  // Whether operations given to a stream are still in progress.
+  void SetBusy(bool busy) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    busy_ = busy;
+  }
   // From now on an abort blocks until they are released, as behind a long kernel.
   void HoldAborts() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -171,7 +176,7 @@ class FakeNccl : public NcclApi {
     const bool sees = (waits || idle_see_errors_) && !all_see_nothing_;
     if ((world.aborted && sees) || (world.left && waits))
       return absl::UnavailableError("remote process exited");
-    return world.joined == static_cast<int>(world.lines.size());
+    return world.joined == static_cast<int>(world.lines.size()) && !(busy_ && waits);
   }
 
   absl::Status Finalize(Communicator) override { return absl::OkStatus(); }
@@ -393,6 +398,7 @@ class FakeNccl : public NcclApi {
   int calls_ DP_GUARDED_BY(mu_) = 0;
   int aborts_ DP_GUARDED_BY(mu_) = 0;
   bool aborts_held_ DP_GUARDED_BY(mu_) = false;
+  bool busy_ DP_GUARDED_BY(mu_) = false;
   bool all_see_nothing_ DP_GUARDED_BY(mu_) = false;
   bool idle_see_errors_ DP_GUARDED_BY(mu_) = true;
   absl::Status error_ DP_GUARDED_BY(mu_);
