@@ -254,7 +254,8 @@ void Agent::SendFirstReport(const Decision& decision) {
 
 Reporter::Report Agent::RankReport(const Report& report) const {
   const Process& process = *observed_.Find(report.key);
-  Reporter::Report made{report.key, report.milestone, RequestFor(report, process, session_)};
+  Reporter::Report made{report.key, process.number, report.milestone,
+                        RequestFor(report, process, session_)};
   const auto assigned = assigned_.find(report.key);
   const bool lacks_torch = report.milestone == Milestone::kExited && LacksTorch(process.last_lines);
   if (!lacks_torch || assigned == assigned_.end()) return made;

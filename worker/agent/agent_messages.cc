@@ -103,6 +103,8 @@ void Agent::On(const AccountFound& message) {
 
 void Agent::On(const ReportAnswered& message) {
   if (!report_turn_.Done(message.status, clock_.Now())) return;
+  const Process* process = observed_.Find(message.key);
+  if (process != nullptr && process->number != message.process) return;  // another rank's by now
   observed_.Acknowledged(message.key, message.milestone);
   if (message.milestone == Milestone::kExited) RemoveExitRecord(SpoolOf(message.key).exit_file());
 }
@@ -182,6 +184,7 @@ void Agent::TakeNews(const RankKey& key, const ProcessGone&) {
 }
 
 void Agent::On(const LogsNews& message) {
+  if (!shipper_.Follows(message)) return;
   if (message.refused) {
     observed_.LogsRefused(message.key);
     return;

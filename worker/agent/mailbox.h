@@ -54,6 +54,7 @@ struct AssignmentChanged {
 };
 struct ReportAnswered {
   RankKey key;
+  uint64_t process = 0;  // Process::number
   Milestone milestone = Milestone::kNone;
   absl::Status status;
 };

@@ -54,7 +54,7 @@ void Reporter::Carry(const Report& report) {
   v1::ReportRankRequest request = report.request;
   if (report.lacks_torch) request.add_last_lines(WhyNoTorch(PathOf(*report.lacks_torch)));
   const auto response = connection_.Call(&v1::Workers::Stub::ReportRank, request, kReportDeadline);
-  mailbox_.Tell(ReportAnswered{report.key, report.milestone, response.status()});
+  mailbox_.Tell(ReportAnswered{report.key, report.process, report.milestone, response.status()});
 }
 
 void Reporter::Carry(const SlotsReport& report) {

@@ -45,6 +45,7 @@ class Reporter {
  public:
   struct Report {
     RankKey key;
+    uint64_t process = 0;  // Process::number
     Milestone milestone = Milestone::kNone;
     v1::ReportRankRequest request;
     // The program of a rank that found no PyTorch. The reporter adds a last line that names its

@@ -9,7 +9,8 @@ namespace dp::worker {
 
 void Observed::AskedToStart(const AssignedRank& rank) {
   const bool added = processes_
-                         .try_emplace(rank.key, Process{.slot = rank.slot,
+                         .try_emplace(rank.key, Process{.number = ++processes_begun_,
+                                                        .slot = rank.slot,
                                                         .grace = rank.grace,
                                                         .job_submitted_at = rank.job_submitted_at})
                          .second;

@@ -20,6 +20,9 @@ struct Process {
     kGone,    // nothing is left of the tree, or it never existed
   };
 
+  // Tells it from an earlier process of the same rank, or of a rank with the same key whose
+  // coordinator has lost data. Never 0.
+  uint64_t number = 0;
   Phase phase = Phase::kStarting;
   int slot = 0;
   absl::Duration grace;         // as assigned when it was started
@@ -119,6 +122,7 @@ class Observed {
   std::optional<absl::Time> reachable_since_;
   absl::Time lease_held_until_ = absl::InfiniteFuture();  // no ranks before the first lease
   uint64_t facts_ = 0;
+  uint64_t processes_begun_ = 0;
 };
 
 }  // namespace dp::worker

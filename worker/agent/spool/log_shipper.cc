@@ -44,13 +44,23 @@ LogShipper::~LogShipper() { orders_.Close(); }
 
 void LogShipper::Use(const Session& session) { Push(UseOrder{session}); }
 void LogShipper::Follow(const RankKey& key, const LogSpool& spool) {
-  Push(FollowOrder{{{key, spool}}});
+  follows_[key] = ++last_follow_;
+  Push(FollowOrder{{{key, spool}}, last_follow_});
 }
 void LogShipper::FollowLeftOvers(std::map<RankKey, LogSpool> spools) {
-  Push(FollowOrder{std::move(spools), /*left_over=*/true});
+  ++last_follow_;
+  for (const auto& [key, spool] : spools) follows_[key] = last_follow_;
+  Push(FollowOrder{std::move(spools), last_follow_, /*left_over=*/true});
 }
 void LogShipper::Finish(const RankKey& key) { Push(FinishOrder{key}); }
-void LogShipper::Drop(const RankKey& key) { Push(DropOrder{key}); }
+void LogShipper::Drop(const RankKey& key) {
+  follows_.erase(key);
+  Push(DropOrder{key});
+}
+bool LogShipper::Follows(const LogsNews& news) const {
+  const auto known = follows_.find(news.key);
+  return known != follows_.end() && known->second == news.follow;
+}
 
 void LogShipper::Push(Order order) { DP_CHECK(orders_.TryPush(order)); }
 
@@ -78,15 +88,17 @@ void LogShipper::CarryOut(const UseOrder& order) {
 }
 
 void LogShipper::CarryOut(const FollowOrder& order) {
-  for (const auto& [key, spool] : order.spools) Follow(key, spool, order.left_over);
+  for (const auto& [key, spool] : order.spools) Follow(key, spool, order);
 }
 
-void LogShipper::Follow(const RankKey& key, const LogSpool& spool, bool left_over) {
-  RankLogs logs{
-      .job_submitted_at = spool.job_submitted_at(), .place = spool.place(), .finished = left_over};
+void LogShipper::Follow(const RankKey& key, const LogSpool& spool, const FollowOrder& order) {
+  RankLogs logs{.follow = order.number,
+                .job_submitted_at = spool.job_submitted_at(),
+                .place = spool.place(),
+                .finished = order.left_over};
   const auto mask = std::make_shared<const SecretMask>(spool.Mask());
   for (size_t i = 0; i < logs.files.size(); ++i) {
-    logs.files[i] = std::make_shared<SpoolFile>(spool.path(kLogStreams[i]), left_over,
+    logs.files[i] = std::make_shared<SpoolFile>(spool.path(kLogStreams[i]), order.left_over,
                                                 SpoolFile::PunchHole, mask);
     watch_.Add(logs.files[i]);
   }
@@ -216,7 +228,7 @@ void LogShipper::TakeAcknowledgement(const v1::AppendLogsRequest& batch,
     if (file.use().acknowledged == position.offset()) continue;
     file.Acknowledge(position.offset());
     moved = true;
-    sink_({key, /*all=*/false});
+    sink_({key, logs->second.follow});
   }
   if (moved) {
     backoff_.Reset();
@@ -254,7 +266,8 @@ void LogShipper::TakeRefusal(const v1::AppendLogsRequest& batch) {
   }
   for (const RankKey& key : ranks) {
     const auto logs = ranks_.find(key);
-    if (logs != ranks_.end() && logs->second.finished) sink_({key, false, /*refused=*/true});
+    if (logs != ranks_.end() && logs->second.finished)
+      sink_({key, logs->second.follow, /*all=*/false, /*refused=*/true});
   }
 }
 
@@ -263,7 +276,7 @@ void LogShipper::TellFinished() {
     if (!logs.finished || logs.reported) continue;
     if (!logs.whole_told && !logs.given_up) continue;
     logs.reported = true;
-    sink_({key, /*all=*/true});
+    sink_({key, logs.follow, /*all=*/true});
   }
 }
 

@@ -35,6 +35,7 @@ inline constexpr size_t kLeftOversMax = 4096;
 // Or the coordinator has no room for the rest of a rank that is gone (`refused`).
 struct LogsNews {
   RankKey key;
+  uint64_t follow = 0;  // which order to follow a spool; see LogShipper::Follows
   bool all = false;
   bool refused = false;
 };
@@ -42,8 +43,8 @@ struct LogsNews {
 // Sends what ranks append to their spool files, in order and at least once. Tracks how much the
 // coordinator has stored durably. Holds one batch in memory, however much ranks write. While the
 // coordinator is away or has no room, the files keep the rest, within their bound (SpoolWatch). A
-// thread of its own owns all state; the methods only leave orders, from any thread. The owner
-// cancels the calls in flight on `connection` before it destroys the shipper.
+// thread of its own does this work. The methods only leave orders; one thread calls them all. The
+// owner cancels the calls in flight on `connection` before it destroys the shipper.
 class LogShipper {
  public:
   // Called on the shipper's thread; must not block.
@@ -69,6 +70,9 @@ class LogShipper {
   void Finish(const RankKey& key);
   // Stops following, whatever is left to send.
   void Drop(const RankKey& key);
+  // Whether the news is of a spool that is still followed. News of a dropped spool may arrive
+  // late. A coordinator that has lost data may have given its key to a new rank by then.
+  bool Follows(const LogsNews& news) const;
 
  private:
   struct UseOrder {
@@ -76,6 +80,7 @@ class LogShipper {
   };
   struct FollowOrder {
     std::map<RankKey, LogSpool> spools;
+    uint64_t number = 0;
     bool left_over = false;
   };
   struct FinishOrder {
@@ -88,6 +93,7 @@ class LogShipper {
 
   struct RankLogs {
     std::array<std::shared_ptr<SpoolFile>, std::size(kLogStreams)> files;
+    uint64_t follow = 0;
     std::optional<absl::Time> job_submitted_at;
     std::string place;        // of the spool
     bool announced = false;   // in this session the coordinator knows of the output
@@ -104,7 +110,7 @@ class LogShipper {
   void Loop();
   void CarryOut(const UseOrder& order);
   void CarryOut(const FollowOrder& order);
-  void Follow(const RankKey& key, const LogSpool& spool, bool left_over);
+  void Follow(const RankKey& key, const LogSpool& spool, const FollowOrder& order);
   void CarryOut(const FinishOrder& order);
   void CarryOut(const DropOrder& order);
   absl::Duration Patience();
@@ -131,6 +137,10 @@ class LogShipper {
   client::Connection& connection_;
   const Sink sink_;
   BoundedQueue<Order> orders_;
+
+  // Owned by the thread that gives orders.
+  uint64_t last_follow_ = 0;
+  std::map<RankKey, uint64_t> follows_;  // the orders that have not been followed by a Drop
 
   const Clock& clock_;
   SpoolWatch watch_;

@@ -270,6 +270,8 @@ absl::StatusOr<v1::WatchAssignmentResponse> FakeCoordinator::WatchAssignment(
 absl::StatusOr<v1::ReportRankResponse> FakeCoordinator::ReportRank(
     const v1::ReportRankRequest& request) {
   MutexLock lock(mu_);
+  WaitIfHeld(hold_reports_);
+  if (std::exchange(reject_report_, false)) return absl::NotFoundError("no such job");
   if (reports_to_lose_ > 0) {
     --reports_to_lose_;
     return absl::UnavailableError("connection reset");

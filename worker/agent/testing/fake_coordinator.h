@@ -63,6 +63,8 @@ class FakeCoordinator final : public v1::Workers::Service, public v1::Logs::Serv
   void RefuseRegistrations(const absl::Status& status) DP_EXCLUDES(mu_);
   // Listings of the workers fail with this status from now on, unless it is OK.
   void RefuseListings(const absl::Status& status) DP_EXCLUDES(mu_);
+  // The next report of a rank is rejected as one of an unknown job.
+  void RejectReport() DP_EXCLUDES(mu_);
   // The next `reports` reports of ranks fail with Unavailable.
   void LoseReports(int reports) DP_EXCLUDES(mu_);
   // Waits until so many registrations were rejected.
@@ -96,6 +98,14 @@ class FakeCoordinator final : public v1::Workers::Service, public v1::Logs::Serv
   void RefuseLogs(const absl::Status& status) DP_EXCLUDES(mu_);
   // The next batches are rejected with these, one each.
   void RefuseLogsInTurn(const std::vector<absl::Status>& statuses) DP_EXCLUDES(mu_);
+  // Batches of logs, or reports of ranks, wait from now on, until LetGo.
+  void HoldLogs() DP_EXCLUDES(mu_);
+  void HoldReports() DP_EXCLUDES(mu_);
+  // Waits until one of them waits.
+  void AwaitHeld() DP_EXCLUDES(mu_);
+  void LetGo() DP_EXCLUDES(mu_);
+  // Waits for a report on this rank's output.
+  void AwaitTold(int rank) DP_EXCLUDES(mu_);
   // Forgets the stored bytes of a stream beyond `size`.
   void LoseLogsBeyond(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
   // Waits until a stream of rank 0 holds exactly `text`, with '#' for each missing byte. Returns
@@ -172,6 +182,8 @@ class FakeCoordinator final : public v1::Workers::Service, public v1::Logs::Serv
   absl::Status CheckNetwork() const DP_REQUIRES(mu_);
   absl::Status CheckLease(uint64_t incarnation) const DP_REQUIRES(mu_);
   void AwaitUntil(const std::function<bool()>& holds) DP_REQUIRES(mu_);
+  // Waits while `hold` holds such calls.
+  void WaitIfHeld(const bool& hold) DP_REQUIRES(mu_);
 
   BoundedQueue<std::string> heard_{1000};
   std::vector<std::string> unread_;  // the test's thread only
@@ -186,6 +198,10 @@ class FakeCoordinator final : public v1::Workers::Service, public v1::Logs::Serv
   absl::Status refused_listings_ DP_GUARDED_BY(mu_);
   int registrations_refused_ DP_GUARDED_BY(mu_) = 0;
   int reports_to_lose_ DP_GUARDED_BY(mu_) = 0;
+  bool reject_report_ DP_GUARDED_BY(mu_) = false;
+  bool hold_logs_ DP_GUARDED_BY(mu_) = false;
+  bool hold_reports_ DP_GUARDED_BY(mu_) = false;
+  int held_ DP_GUARDED_BY(mu_) = 0;
   std::vector<uint64_t> replaced_ DP_GUARDED_BY(mu_);
   std::string held_name_ DP_GUARDED_BY(mu_);
   Silence silence_ DP_GUARDED_BY(mu_);

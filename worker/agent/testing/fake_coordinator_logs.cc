@@ -18,6 +18,47 @@ void FakeCoordinator::RefuseLogsInTurn(const std::vector<absl::Status>& statuses
   logs_in_turn_.assign(statuses.begin(), statuses.end());
 }
 
+void FakeCoordinator::HoldLogs() {
+  MutexLock lock(mu_);
+  hold_logs_ = true;
+}
+
+void FakeCoordinator::HoldReports() {
+  MutexLock lock(mu_);
+  hold_reports_ = true;
+}
+
+void FakeCoordinator::RejectReport() {
+  MutexLock lock(mu_);
+  reject_report_ = true;
+}
+
+void FakeCoordinator::AwaitHeld() {
+  MutexLock lock(mu_);
+  AwaitUntil([&]() DP_REQUIRES(mu_) { return held_ > 0; });
+}
+
+void FakeCoordinator::LetGo() {
+  MutexLock lock(mu_);
+  hold_logs_ = hold_reports_ = false;
+  changed_.NotifyAll();
+}
+
+void FakeCoordinator::WaitIfHeld(const bool& hold) {
+  ++held_;
+  changed_.NotifyAll();
+  while (hold && !cancelled_) changed_.Wait(mu_);
+  --held_;
+}
+
+void FakeCoordinator::AwaitTold(int rank) {
+  MutexLock lock(mu_);
+  AwaitUntil([&]() DP_REQUIRES(mu_) {
+    return std::any_of(told_.begin(), told_.end(),
+                       [rank](const v1::RankOutput& told) { return told.rank() == rank; });
+  });
+}
+
 void FakeCoordinator::LoseLogsBeyond(v1::LogStream stream, size_t size) {
   MutexLock lock(mu_);
   stored_[stream].resize(size);
@@ -80,6 +121,7 @@ std::vector<v1::RankOutput> FakeCoordinator::told_of(int rank) const {
 absl::StatusOr<v1::AppendLogsResponse> FakeCoordinator::Append(
     const v1::AppendLogsRequest& request) {
   MutexLock lock(mu_);
+  WaitIfHeld(hold_logs_);
   absl::Status refused = CheckNetwork().ok() ? logs_ : CheckNetwork();
   if (refused.ok() && !logs_in_turn_.empty()) {
     refused = logs_in_turn_.front();
