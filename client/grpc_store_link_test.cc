@@ -87,10 +87,9 @@ class FakeStoreService final : public v1::Store::CallbackService {
     Stream* stream;
     {
       MutexLock lock(mu_);
-      stream = std::exchange(stream_, nullptr);
+      stream = stream_;
       unfinished_.erase(stream);
-      open_.clear();
-      changed_.NotifyAll();
+      ForgetLatest();
     }
     stream->Finish(status);
   }
@@ -130,14 +129,17 @@ class FakeStoreService final : public v1::Store::CallbackService {
 
   // The client has left, or this side has ended the stream. The client may have a newer one.
   void Gone(Stream* stream) DP_EXCLUDES(mu_) {
-    bool is_latest, was_left;
     {
       MutexLock lock(mu_);
-      is_latest = stream_ == stream;
-      was_left = !is_latest && unfinished_.erase(stream) > 0;
+      if (unfinished_.erase(stream) == 0) return;  // EndStream finishes it
+      if (stream_ == stream) ForgetLatest();
     }
-    if (is_latest) EndStream(grpc::Status::CANCELLED);
-    if (was_left) stream->Finish(grpc::Status::CANCELLED);
+    stream->Finish(grpc::Status::CANCELLED);
+  }
+  void ForgetLatest() DP_REQUIRES(mu_) {
+    stream_ = nullptr;
+    open_.clear();
+    changed_.NotifyAll();
   }
   void Take(const v1::ParkRequest& request) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
