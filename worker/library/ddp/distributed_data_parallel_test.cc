@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <latch>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "dp/ddp.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/library/testing/layers.h"
 #include "worker/library/testing/linear_module.h"
 #include "worker/library/testing/listed_module.h"
 #include "worker/library/testing/rank_threads.h"
@@ -21,37 +21,17 @@ namespace dp::distributed {
 namespace {
 
 using library::ErrorOf;
+using library::kOneLayer;
+using library::Layers;
 using library::LinearModule;
 using library::ListedModule;
 using library::OnRanks;
-using ::testing::AllOf;
+using library::Step;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 using Options = DistributedDataParallelOptions;
-
-// Four layers, each with one weight of a cache line.
-ListedModule Layers(int rank = 0) {
-  const auto of = [&](float value) { return std::vector<float>(16, value); };
-  return ListedModule({{"one", of(1.0f + float(rank))},
-                       {"two", of(2.0f + float(rank))},
-                       {"three", of(3.0f + float(rank))},
-                       {"four", of(4.0f + float(rank))}});
-}
-
-constexpr double kOneLayer = 64.0 / (1 << 20);  // in MiB
-
-// One backward, last layer first, in which each layer's gradient is `value` times its number.
-void Step(DistributedDataParallel& ddp, ListedModule& module, float value,
-          std::vector<size_t> order = {3, 2, 1, 0}) {
-  ddp.begin_forward();
-  for (const size_t p : order) {
-    module.Add(p, value * float(p + 1));
-    ddp.gradient_ready(p);
-  }
-  ddp.finish_backward();
-}
 
 std::vector<float> FirstOfEach(const ListedModule& module) {
   std::vector<float> first;
@@ -132,50 +112,6 @@ TEST(DistributedDataParallelTest, EveryReplicaBeginsAsRankZeros) {
     EXPECT_THAT(module.values[0].values, ElementsAre(0, 7));
     EXPECT_THAT(module.running[0].values, ElementsAre(10));
   });
-}
-
-TEST(DistributedDataParallelTest, ReplicasThatDifferAreAnErrorOnEveryRank) {
-  OnRanks(3, "auto", [](const ProcessGroup& group) {
-    ListedModule module({{"same", {1}}, {"w", std::vector<float>(group.rank() == 2 ? 3 : 4)}});
-    const DistError error =
-        ErrorOf([&] { DistributedDataParallel(module, {.process_group = group}); });
-    EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("rank 0 has w 4 float32"), HasSubstr("rank 2 has w 3 float32"),
-                      HasSubstr("build the same model")));
-  });
-}
-
-// Wraps `zeros` on rank 0 and `ones` on rank 1; returns the error of both.
-std::string Disagreement(Module& zeros, Module& ones) {
-  std::array<std::string, 2> said;
-  OnRanks(2, "auto", [&](const ProcessGroup& group) {
-    const DistError error = ErrorOf([&] {
-      DistributedDataParallel(group.rank() == 0 ? zeros : ones, {.process_group = group});
-    });
-    EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
-    const std::string what = error.what(), begin = "replicas differ";
-    EXPECT_THAT(what, HasSubstr(begin));
-    said[group.rank()] = what.substr(std::min(what.find(begin), what.size()));
-  });
-  EXPECT_EQ(said[0], said[1]);
-  return said[0];
-}
-
-TEST(DistributedDataParallelTest, TheFirstDifferenceOfReplicasIsNamed) {
-  const auto said = [](auto zeros, auto ones) { return Disagreement(zeros, ones); };
-  EXPECT_EQ(said(LinearModule(2, 3), LinearModule(3, 2)),  // as many values
-            "replicas differ in parameter 0: rank 0 has weight 3x2 float32; rank 1 has weight 2x3 "
-            "float32; build the same model on every rank");
-  const ListedModule two({{"a", {1}}, {"b", {2}}}, {{"mean", {0, 0}}});
-  EXPECT_THAT(said(two, ListedModule({{"a", {1}}, {"c", {2}}}, {{"mean", {0, 0}}})),
-              HasSubstr("in parameter 1: rank 0 has b 1 float32; rank 1 has c 1 float32;"));
-  EXPECT_THAT(said(two, ListedModule({{"a", {1}}}, {{"mean", {0, 0}}})),
-              HasSubstr("in parameter 1: rank 0 has b 1 float32; rank 1 has no such parameter;"));
-  EXPECT_THAT(said(two, ListedModule({{"a", {1}}, {"b", {2}}}, {{"mean", {0}}})),
-              HasSubstr("in buffer 0: rank 0 has mean 2 float32; rank 1 has mean 1 float32;"));
-  EXPECT_THAT(said(two, ListedModule({{"a", {1}}, {"b", {2}}})),
-              HasSubstr("in buffer 0: rank 0 has mean 2 float32; rank 1 has no such buffer;"));
 }
 
 TEST(DistributedDataParallelTest, GradientsAreReducedWhereTheModuleWritesThem) {
@@ -410,97 +346,6 @@ TEST(DistributedDataParallelTest, CheckReductionNamesRanksWhoseGradientsDiffer) 
     const DistError error = ErrorOf([&] { ddp.finish_backward(); });
     EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
     EXPECT_THAT(error.what(), HasSubstr("rank 1 differ from those of rank 0"));
-  });
-}
-
-TEST(DistributedDataParallelTest, CallsOutOfOrderSayWhatToDo) {
-  OnRanks(2, "auto", [](const ProcessGroup& group) {
-    ListedModule module = Layers();
-    DistributedDataParallel ddp(module, {.process_group = group});
-    EXPECT_THAT(ErrorOf([&] { ddp.gradient_ready(4); }).what(),
-                HasSubstr("ready for parameter 4, but the module has 4 parameters"));
-    ddp.gradient_ready(2);
-    EXPECT_THAT(ErrorOf([&] { ddp.gradient_ready(2); }).what(),
-                HasSubstr("parameter three is ready twice in one backward"));
-    EXPECT_THAT(ErrorOf([&] { ddp.begin_forward(); }).what(),
-                HasSubstr("begin_forward: the last backward was not finished"));
-    EXPECT_THAT(ErrorOf([&] { ddp.register_comm_hook(bf16_compress_hook); }).what(),
-                HasSubstr("call it before the first"));
-  });
-}
-
-// A rank that fails within a backward neither waits for its peers nor lets them wait.
-TEST(DistributedDataParallelTest, AnEndWithinABackwardAbortsTheGroup) {
-  std::latch aborted(1);
-  OnRanks(2, "auto", [&](const ProcessGroup& group) {
-    ListedModule module = Layers();
-    std::optional<DistributedDataParallel> ddp(
-        std::in_place, module, Options{.process_group = group, .bucket_cap_mb = kOneLayer});
-    std::vector<float> word(1);
-    if (group.rank() == 0) {
-      ddp->gradient_ready(3);  // its bucket is under way, and rank 1 never comes
-      ddp.reset();
-      EXPECT_EQ(ErrorOf([&] { all_reduce(word, ReduceOp::kSum, group); }).kind(),
-                ErrorKind::kAborted);
-      aborted.count_down();
-    }
-    aborted.wait();  // rank 1 leaves only then
-  });
-}
-
-TEST(DistributedDataParallelTest, ABackwardWhosePeerNeverComesIsAnErrorThatStays) {
-  std::latch done(1);
-  OnRanks(
-      2, "auto",
-      [&](const ProcessGroup& group) {
-        ListedModule module = Layers();
-        DistributedDataParallel ddp(module, {.process_group = group});
-        if (group.rank() == 1) return done.wait();
-        const DistError first = ErrorOf([&] { Step(ddp, module, 1); });
-        EXPECT_EQ(first.kind(), ErrorKind::kTimeout);
-        EXPECT_THAT(first.missing_ranks(), ElementsAre(1));
-        for (const auto& call : std::vector<std::function<void()>>{
-                 [&] { Step(ddp, module, 1); },
-                 [&] { ddp.gradient_ready(3); },
-                 [&] { ddp.finish_backward(); },
-                 [&] { ddp.join([] {}); },
-             })
-          EXPECT_STREQ(ErrorOf(call).what(), first.what());
-        done.count_down();
-      },
-      std::chrono::seconds(2));
-}
-
-TEST(DistributedDataParallelTest, AHookThatThrowsIsAnErrorThatStays) {
-  OnRanks(1, "auto", [](const ProcessGroup& group) {
-    ListedModule module = Layers();
-    DistributedDataParallel ddp(module, {.process_group = group, .bucket_cap_mb = kOneLayer});
-    ddp.register_comm_hook([](const GradientBucket& bucket) {
-      if (bucket.index == 1) throw DistError(ErrorKind::kProgramFailed, "no codec");
-      return allreduce_hook(bucket);
-    });
-    ddp.gradient_ready(3);
-    for (const size_t p : {2, 1, 0})
-      EXPECT_STREQ(ErrorOf([&] { ddp.gradient_ready(p); }).what(), "no codec");
-    EXPECT_STREQ(ErrorOf([&] { ddp.finish_backward(); }).what(), "no codec");
-  });
-}
-
-TEST(DistributedDataParallelTest, AnEmptyProcessGroupIsNotTheDefaultGroup) {
-  ListedModule module = Layers();
-  const DistError error =
-      ErrorOf([&] { DistributedDataParallel(module, {.process_group = ProcessGroup()}); });
-  EXPECT_EQ(error.kind(), ErrorKind::kWrongState);
-  EXPECT_THAT(error.what(), HasSubstr("process_group is an empty handle: this rank is no member"));
-}
-
-TEST(DistributedDataParallelTest, AHookAndAReduceTypeExcludeEachOther) {
-  OnRanks(1, "auto", [](const ProcessGroup& group) {
-    ListedModule module = Layers();
-    DistributedDataParallel ddp(module,
-                                {.process_group = group, .reduce_type = DataType::kBfloat16});
-    const DistError error = ErrorOf([&] { ddp.register_comm_hook(allreduce_hook); });
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   });
 }
 
