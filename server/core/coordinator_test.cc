@@ -260,7 +260,7 @@ TEST_F(CoordinatorTest, AStaleGenerationIsRefusedWithBothNumbers) {
   const JobId job = SubmitAndPlace(1);
   const Outcome outcome = Apply(JoinWorld{{job, Generation(7), 0}});
   EXPECT_EQ(outcome.status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(message(outcome), "job 1: generation 7 is stale, current is 1");
+  EXPECT_EQ(message(outcome), "job 1: generation 7 has not begun, current is 1");
 }
 
 TEST_F(CoordinatorTest, AStaleIncarnationIsRefused) {

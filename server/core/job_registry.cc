@@ -92,9 +92,10 @@ absl::Status CheckGeneration(const Job& job, Generation generation) {
         absl::StrCat("job ", job.id.ToString(), " has not been placed"));
   }
   if (generation == job.generation) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("job ", job.id.ToString(), ": generation ",
-                                                    generation.ToString(), " is stale, current is ",
-                                                    job.generation.ToString()));
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job.id.ToString(), ": generation ", generation.ToString(),
+                   generation < job.generation ? " is stale" : " has not begun", ", current is ",
+                   job.generation.ToString()));
 }
 
 absl::Status UnknownPredecessor(JobId id) {
