@@ -132,6 +132,13 @@ TEST(FileStoreTest, AnotherFileIsNotTouched) {
   EXPECT_TRUE(path.exists());
 }
 
+TEST(FileStoreTest, AFileOfAnotherReleaseIsNamed) {
+  TemporaryPath path;
+  std::ofstream(path.file()) << "dpstore2, and more bytes than the header of a store has";
+  EXPECT_THAT(OpenError(path, 1),
+              HasSubstr("is of another release of dp, of format 2 instead of 1"));
+}
+
 TEST(FileStoreTest, ADirectoryThatIsNotThereIsNamed) {
   EXPECT_EQ(FileStore::Open("/nowhere/at/all", 1).status().code(), absl::StatusCode::kNotFound);
 }

@@ -16,7 +16,7 @@ namespace dp {
 namespace {
 
 constexpr char kMagic[8] = {'d', 'p', 's', 't', 'o', 'r', 'e', '1'};
-// A run with more members is damage: leaving asks for each of them whether it lives.
+// Leaving asks for each member whether it lives. A file that counts more is damaged.
 constexpr uint64_t kMembersMax = 100'000;
 // The locked bytes lie behind all records: first the lock of the records, then one per member.
 constexpr off_t kRecordsLock = off_t{1} << 40;
@@ -39,6 +39,13 @@ int WaitForLock(int fd, short kind, off_t at) {
     result = fcntl(fd, F_OFD_SETLKW, &lock);
   } while (result != 0 && errno == EINTR);
   return result;
+}
+
+absl::Status CheckMembers(const std::string& path, int members) {
+  if (members >= 1 && static_cast<uint64_t>(members) <= kMembersMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "store file ", path, " with ", members, " members; give their number, 1 to ", kMembersMax,
+      members < 0 ? ", because the last one to leave removes the file" : ""));
 }
 
 // Whether the path still names the open file: the last member may have removed that meanwhile.
@@ -67,11 +74,17 @@ StoreFile::Lock::~Lock() {
 }
 
 absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Join(const std::string& path, int members) {
+  DP_RETURN_IF_ERROR(CheckMembers(path, members));
   while (true) {
     FileDescriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     std::unique_ptr<StoreFile> file(new StoreFile(path, std::move(fd)));
     if (!file->file_.valid() && errno == ENOENT)
-      return absl::NotFoundError(absl::StrCat("store file ", path, ": no such directory"));
+      return absl::NotFoundError(
+          absl::StrCat("store file ", path, ": no such directory; make it, or give another path"));
+    if (!file->file_.valid() && errno == EISDIR)
+      return absl::InvalidArgumentError(absl::StrCat("store file ", path,
+                                                     " is a directory; give the path of a file in "
+                                                     "it, which need not exist"));
     if (!file->file_.valid()) return file->Failed("cannot be opened");
     DP_ASSIGN_OR_RETURN(const Lock lock, file->ForWriting());
     if (!Named(path, file->file_.get())) continue;
@@ -176,8 +189,16 @@ void StoreFile::Rewind() { read_ = sizeof(Header); }
 absl::StatusOr<StoreFile::Header> StoreFile::ReadHeader() const {
   Header header;
   const auto bytes = Read(0, sizeof header);
-  const bool ours = bytes.ok() && std::memcmp(bytes->data(), kMagic, sizeof kMagic) == 0;
-  if (!ours) {
+  const auto begins = [&](size_t size) {
+    return bytes.ok() && std::memcmp(bytes->data(), kMagic, size) == 0;
+  };
+  if (begins(sizeof kMagic - 1) && !begins(sizeof kMagic)) {  // all but the number
+    return absl::InvalidArgumentError(
+        absl::StrCat("store file ", path_, " is of another release of dp, of format ",
+                     bytes->substr(sizeof kMagic - 1, 1), " instead of ", kMagic[7] - '0',
+                     "; give all members one release, or this run a path of its own"));
+  }
+  if (!begins(sizeof kMagic)) {
     return absl::InvalidArgumentError(
         absl::StrCat("store file ", path_, " is no store; give a path where there is no file"));
   }

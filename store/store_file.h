@@ -35,7 +35,8 @@ class StoreFile {
 
   // Joins the run whose `members` share the file at `path`; the first member creates the file.
   // Errors: NotFound no such directory; FailedPrecondition an earlier run's file, or another number
-  // of members; InvalidArgument it is no store; Unavailable the file system.
+  // of members. InvalidArgument it is no store, or a directory, or `members` is out of range.
+  // Unavailable the file system.
   static absl::StatusOr<std::unique_ptr<StoreFile>> Join(const std::string& path, int members);
   // Leaves. The last to leave after all have joined removes the file.
   ~StoreFile();
