@@ -146,6 +146,14 @@ class GrpcStoreTest(unittest.TestCase):
         self.assertRegex(said, f"^unreachable: GrpcStore of job 1, generation 1, at {self.cluster.address}: .*; check the "
                                "address, and that dp-coordinator runs there$")
 
+    def test_a_wrong_directory_of_credentials_is_named_with_the_programs_options(self):
+        wrong = self.dir / "no_credential"
+        code, said, err = self.alone("outside", 1, env={"STORE_AT": self.cluster.address, "DP_CREDENTIALS": wrong})
+        self.assertEqual((code, err), (1, ""))
+        self.assertRegex(said, f"^invalid argument: GrpcStore of job 1, generation 1, at {self.cluster.address}: there is no "
+                               f"credential in {wrong}: it has no file .*; log in, or name another directory with "
+                               "GrpcStoreOptions::credentials or DP_CREDENTIALS$")
+
     def test_a_handshake_that_fails_is_explained(self):
         with Cluster() as other:
             for env, why in (({"DP_CREDENTIALS": other.dir / "coordinator/identity/admin"}, "is of another authority than that in "),

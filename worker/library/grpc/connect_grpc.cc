@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/status.h"
 #include "client/absence.h"
 #include "client/connection.h"
@@ -104,6 +105,20 @@ absl::string_view RemedyOf(absl::StatusCode code) {
   }
 }
 
+// A program has no flags of dpctl, which the client's errors name, and a wrong credential is an
+// argument of it.
+absl::Status InOptions(const absl::Status& status) {
+  constexpr char kOption[] = "GrpcStoreOptions::credentials or DP_CREDENTIALS";
+  const absl::StatusCode code =
+      absl::IsFailedPrecondition(status) ? absl::StatusCode::kInvalidArgument : status.code();
+  return absl::Status(
+      code,
+      absl::StrReplaceAll(status.message(), {{"--credentials or DP_CREDENTIALS", kOption},
+                                             {"--credentials", kOption},
+                                             {"give --accept-other-users (DP_ACCEPT_OTHER_USERS=1)",
+                                              "set DP_ACCEPT_OTHER_USERS=1"}}));
+}
+
 absl::Status WithPlace(const GrpcPlace& place, const absl::Status& status) {
   // A coordinator that does not answer in time is one that cannot be reached.
   const absl::StatusCode code =
@@ -131,7 +146,7 @@ absl::StatusOr<std::unique_ptr<Store>> ConnectGrpc(const GrpcPlace& place) {
                                       .insecure = place.in_plain_text,
                                       .accept_other_users = place.accept_other_users};
   const auto credentials = client::FindCredentials(place.coordinator, flags);
-  if (!credentials.ok()) return WithPlace(place, credentials.status());
+  if (!credentials.ok()) return WithPlace(place, InOptions(credentials.status()));
   auto store = std::make_unique<ConnectedStore>(place, *credentials);
   const absl::Status status = store->Probe(place);
   if (!status.ok()) return WithPlace(place, Explained(place, flags, status));
