@@ -1,12 +1,12 @@
 #include "worker/library/in_engine.h"
 
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "worker/engine/collectives/reduce/half_floats.h"
 #include "worker/library/dist_error.h"
+#include "worker/library/memory/overlap.h"
 
 namespace dp::library {
 namespace {
@@ -115,11 +115,7 @@ void CheckArrays(const JoinedGroup& group, absl::string_view verb,
     Reject(group,
            absl::StrCat(verb, " of ", engine::NameOf(TypeInEngine(input.type)), " into ",
                         engine::NameOf(TypeInEngine(output.type)), "; give arrays of one type"));
-  const auto* out = static_cast<const uint8_t*>(output.data);
-  const auto* in = static_cast<const uint8_t*>(input.data);
-  const std::less<const uint8_t*> before;
-  if (input.bytes > 0 && output.bytes > 0 && before(in, out + output.bytes) &&
-      before(out, in + input.bytes))
+  if (Overlap(output, input))
     Reject(group, absl::StrCat(verb, ": output and input overlap; give separate arrays"));
 }
 

@@ -79,6 +79,12 @@ absl::StatusOr<Meeting> ReadTcp(const InitOptions& options, absl::string_view ad
 
 absl::StatusOr<Meeting> ReadFile(const InitOptions& options, absl::string_view path) {
   Meeting meeting{.where = Meeting::Where::kFile, .path = std::string(path)};
+  const size_t host_size = path.find('/');
+  if (host_size != path.npos && host_size > 0)
+    return Invalid(absl::StrCat("init method ", options.init_method, " names the host ",
+                                path.substr(0, host_size)),
+                   ", and ranks can only meet in a file that each host has by its path; write "
+                   "file:///DIRECTORY/FILE with three slashes");
   if (!absl::StartsWith(path, "/") || absl::EndsWith(path, "/"))
     return Invalid("init method ", options.init_method,
                    " has no absolute path; write file:///DIRECTORY/FILE with three slashes");

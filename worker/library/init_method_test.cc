@@ -132,6 +132,7 @@ TEST_F(InitMethodTest, AFileHasAnAbsolutePath) {
   const Meeting meeting = *Read(At("file:///shared/run 7", 1));
   EXPECT_EQ(meeting.where, Where::kFile);
   EXPECT_EQ(meeting.path, "/shared/run 7");
+  EXPECT_THAT(Fault(At("file://node7/run")), HasSubstr("names the host node7, and ranks can only"));
   for (const char* method : {"file://shared/run", "file://", "file:///folder/"}) {
     EXPECT_THAT(Fault(At(method)), HasSubstr("write file:///DIRECTORY/FILE with three slashes"));
   }

@@ -67,7 +67,7 @@ absl::StatusOr<std::shared_ptr<OpenStore>> OpenMeeting(const distributed::InitOp
                                                        const Meeting& meeting) {
   switch (meeting.where) {
     case Meeting::Where::kStore:
-      return options.store->open();
+      return OpenedIn(*options.store);
     case Meeting::Where::kFile:
       return MeetInFile(meeting);
     case Meeting::Where::kTcp:

@@ -5,11 +5,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "dp/errors.h"
 #include "store/file_store.h"
 #include "store/hash_store.h"
 #include "store/prefix_store.h"
 
 namespace dp::library {
+
+const std::shared_ptr<OpenStore>& OpenedIn(const distributed::Store& handle) {
+  if (handle.open() != nullptr) return handle.open();
+  throw distributed::DistError(
+      distributed::ErrorKind::kWrongState,
+      "the Store was moved from and has no keys; use the Store that it moved to, or a copy");
+}
 
 std::shared_ptr<OpenStore> OpenHashStore() {
   return std::make_shared<OpenStore>(

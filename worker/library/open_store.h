@@ -21,6 +21,9 @@ struct OpenStore {
   std::string own_address;
 };
 
+// The store of a handle. Throws kWrongState if the handle was moved from.
+const std::shared_ptr<OpenStore>& OpenedIn(const distributed::Store& handle);
+
 std::shared_ptr<OpenStore> OpenHashStore();
 // Errors: those of FileStore::Open.
 absl::StatusOr<std::shared_ptr<OpenStore>> OpenFileStore(const std::string& path, int world_size);

@@ -46,6 +46,19 @@ absl::StatusOr<std::shared_ptr<ServedStore>> Serve(const std::string& host, uint
   return served;
 }
 
+absl::Status CheckPlace(const distributed::TcpStoreOptions& options) {
+  if (options.host.empty())
+    return absl::InvalidArgumentError(
+        options.is_master
+            ? "TcpStore: host is empty; give the address to serve at, or 0.0.0.0 for every address"
+            : "TcpStore: host is empty; give the name or the address of the server's host");
+  if (options.port == 0 && !options.is_master)
+    return absl::InvalidArgumentError(
+        absl::StrCat("TcpStore: port is 0; give the port of the server at ", options.host,
+                     ", which its port() tells"));
+  return absl::OkStatus();
+}
+
 bool MayListenSoon(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
@@ -96,6 +109,7 @@ absl::StatusOr<std::string> AddressTowards(const std::string& host, uint16_t por
 }  // namespace
 
 absl::StatusOr<OpenTcp> OpenTcpStore(const distributed::TcpStoreOptions& options) {
+  DP_RETURN_IF_ERROR(CheckPlace(options));
   const absl::Duration timeout = absl::FromChrono(options.timeout);
   std::shared_ptr<ServedStore> served;
   uint16_t port = options.port;

@@ -23,6 +23,8 @@ T StoreOrThrow(absl::StatusOr<T> value) {
   return library::OrThrow(std::move(value), library::ErrorSource::kStore);
 }
 
+dp::Store& StoreIn(const Store& handle) { return *library::OpenedIn(handle)->store; }
+
 void StoreOrThrow(const absl::Status& status) {
   library::OrThrow(status, library::ErrorSource::kStore);
 }
@@ -30,64 +32,66 @@ void StoreOrThrow(const absl::Status& status) {
 }  // namespace
 
 void Store::set(std::string_view key, std::string_view value) const {
-  StoreOrThrow(open_->store->Set(View(key), View(value)));
+  StoreOrThrow(StoreIn(*this).Set(View(key), View(value)));
 }
 
 void Store::multi_set(std::span<const std::pair<std::string, std::string>> pairs) const {
   std::vector<dp::Store::Pair> all;
   for (const auto& [key, value] : pairs) all.push_back({key, value});
-  StoreOrThrow(open_->store->MultiSet(all));
+  StoreOrThrow(StoreIn(*this).MultiSet(all));
 }
 
 void Store::append(std::string_view key, std::string_view value) const {
-  StoreOrThrow(open_->store->Append(View(key), View(value)));
+  StoreOrThrow(StoreIn(*this).Append(View(key), View(value)));
 }
 
 std::string Store::get(std::string_view key) const {
-  return StoreOrThrow(open_->store->Get(View(key), absl::FromChrono(timeout_)));
+  return StoreOrThrow(StoreIn(*this).Get(View(key), absl::FromChrono(timeout_)));
 }
 
 std::vector<std::string> Store::multi_get(std::span<const std::string> keys) const {
-  return StoreOrThrow(open_->store->MultiGet(View(keys), absl::FromChrono(timeout_)));
+  return StoreOrThrow(StoreIn(*this).MultiGet(View(keys), absl::FromChrono(timeout_)));
 }
 
 void Store::wait(std::span<const std::string> keys) const { wait(keys, timeout_); }
 
 void Store::wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) const {
-  StoreOrThrow(open_->store->Wait(View(keys), absl::FromChrono(timeout)));
+  StoreOrThrow(StoreIn(*this).Wait(View(keys), absl::FromChrono(timeout)));
 }
 
 bool Store::check(std::span<const std::string> keys) const {
-  return StoreOrThrow(open_->store->Check(View(keys)));
+  return StoreOrThrow(StoreIn(*this).Check(View(keys)));
 }
 
 int64_t Store::add(std::string_view key, int64_t amount) const {
-  return StoreOrThrow(open_->store->Add(View(key), amount));
+  return StoreOrThrow(StoreIn(*this).Add(View(key), amount));
 }
 
 std::string Store::compare_set(std::string_view key, std::string_view expected,
                                std::string_view desired) const {
-  return StoreOrThrow(open_->store->CompareSet(View(key), View(expected), View(desired)));
+  return StoreOrThrow(StoreIn(*this).CompareSet(View(key), View(expected), View(desired)));
 }
 
 bool Store::delete_key(std::string_view key) const {
-  return StoreOrThrow(open_->store->Delete(View(key)));
+  return StoreOrThrow(StoreIn(*this).Delete(View(key)));
 }
 
-int64_t Store::num_keys() const { return StoreOrThrow(open_->store->NumKeys()); }
+int64_t Store::num_keys() const { return StoreOrThrow(StoreIn(*this).NumKeys()); }
 
-std::vector<std::string> Store::list_keys() const { return StoreOrThrow(open_->store->ListKeys()); }
+std::vector<std::string> Store::list_keys() const {
+  return StoreOrThrow(StoreIn(*this).ListKeys());
+}
 
 int64_t Store::queue_push(std::string_view key, std::string_view value) const {
-  return StoreOrThrow(open_->store->QueuePush(View(key), View(value)));
+  return StoreOrThrow(StoreIn(*this).QueuePush(View(key), View(value)));
 }
 
 std::string Store::queue_pop(std::string_view key) const {
-  return StoreOrThrow(open_->store->QueuePop(View(key), absl::FromChrono(timeout_)));
+  return StoreOrThrow(StoreIn(*this).QueuePop(View(key), absl::FromChrono(timeout_)));
 }
 
 int64_t Store::queue_len(std::string_view key) const {
-  return StoreOrThrow(open_->store->QueueLength(View(key)));
+  return StoreOrThrow(StoreIn(*this).QueueLength(View(key)));
 }
 
 HashStore::HashStore() : Store(library::OpenHashStore()) {}
@@ -108,7 +112,7 @@ GrpcStore::GrpcStore(const GrpcStoreOptions& options)
 }
 
 PrefixStore::PrefixStore(std::string_view prefix, const Store& store)
-    : Store(library::OpenPrefixStore(View(prefix), store.open())) {
+    : Store(library::OpenPrefixStore(View(prefix), library::OpenedIn(store))) {
   set_timeout(store.timeout());
 }
 

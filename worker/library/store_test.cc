@@ -4,9 +4,11 @@
 #include <sys/socket.h>
 
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "base/testing/scratch_dir.h"
+#include "dp/distributed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "store/wire/socket.h"
@@ -25,6 +27,50 @@ TEST(PrefixStoreTest, TakesTheTimeoutOfTheStoreBelow) {
   HashStore below;
   below.set_timeout(milliseconds(7));
   EXPECT_EQ(PrefixStore("a", below).timeout(), milliseconds(7));
+}
+
+TEST(StoreTest, AHandleThatWasMovedFromSaysSo) {
+  HashStore from;
+  const HashStore to = std::move(from);
+  to.set("k", "v");
+  const std::vector<std::string> keys = {"k"};
+  const std::vector<std::pair<std::string, std::string>> pairs;
+  const std::vector<std::function<void()>> calls = {
+      [&] { from.set("k", "v"); },
+      [&] { from.multi_set(pairs); },
+      [&] { from.append("k", "v"); },
+      [&] { from.get("k"); },
+      [&] { from.multi_get(keys); },
+      [&] { from.wait(keys); },
+      [&] { from.check(keys); },
+      [&] { from.add("k", 1); },
+      [&] { from.compare_set("k", "", "v"); },
+      [&] { from.delete_key("k"); },
+      [&] { from.num_keys(); },
+      [&] { from.list_keys(); },
+      [&] { from.queue_push("k", "v"); },
+      [&] { from.queue_pop("k"); },
+      [&] { from.queue_len("k"); },
+      [&] { PrefixStore("a", from); },
+      [&] { ProcessGroup({.store = from, .world_size = 1, .rank = 0}); }};
+  for (const auto& call : calls) {
+    const DistError error = ErrorOf(call);
+    EXPECT_EQ(error.kind(), ErrorKind::kWrongState);
+    EXPECT_THAT(error.what(), HasSubstr("the Store was moved from"));
+  }
+  from = to;
+  EXPECT_EQ(from.get("k"), "v");
+}
+
+TEST(TcpStoreTest, AnEmptyHostAndPort0OfAClientAreErrors) {
+  const auto why = [](const TcpStoreOptions& options) {
+    const DistError error = ErrorOf([&] { TcpStore{options}; });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    return std::string(error.what());
+  };
+  EXPECT_THAT(why({.is_master = true}), HasSubstr("host is empty; give the address to serve at"));
+  EXPECT_THAT(why({.port = 1}), HasSubstr("host is empty; give the name or the address"));
+  EXPECT_THAT(why({.host = "127.0.0.1"}), HasSubstr("port is 0; give the port of the server"));
 }
 
 TEST(TcpStoreTest, ClientsShareTheServersKeys) {
@@ -106,6 +152,25 @@ TEST(FileStoreTest, ADirectoryThatIsMissingAndAFileOfAnEarlierRunAreErrors) {
   const DistError stale = ErrorOf([&] { FileStore(path, 2); });
   EXPECT_EQ(stale.kind(), ErrorKind::kWrongState);
   EXPECT_THAT(stale.what(), HasSubstr("it is of an earlier run; remove it"));
+}
+
+TEST(FileStoreTest, ItHasAKnownNumberOfMembers) {
+  const ScratchDir scratch;
+  const std::string path = scratch.path() / "file";
+  for (const int members : {-1, 0, 100'001}) {
+    const DistError error = ErrorOf([&] { FileStore(path, members); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("with " + std::to_string(members) +
+                                        " members; give their number, 1 to 100000"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(FileStoreTest, ADirectoryIsNoFile) {
+  const ScratchDir scratch;
+  const DistError error = ErrorOf([&] { FileStore(scratch.path(), 1); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), HasSubstr("is a directory; give the path of a file in it"));
 }
 
 TEST(FileStoreTest, TheLastMemberRemovesTheFile) {

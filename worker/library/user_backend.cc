@@ -78,7 +78,7 @@ class UserExchanger : public engine::Exchanger {
     } catch (const std::exception& thrown) {
       return StatusOf(thrown);
     } catch (...) {
-      return absl::DataLossError("the backend threw something that is no std::exception");
+      return absl::DataLossError(absl::StrCat("the backend threw ", kUnknownException));
     }
   }
 
@@ -101,9 +101,13 @@ bool IsRegistered(absl::string_view name) {
 
 absl::StatusOr<std::unique_ptr<engine::Group>> JoinByUserBackend(
     absl::string_view name, const distributed::BackendPlace& place) {
-  auto backend = FactoryOf(name)(place);
+  const std::string factory = absl::StrCat("the factory of backend ", name);
+  auto backend = CallProgram(factory, [&] { return FactoryOf(name)(place); });
   if (backend == nullptr)
-    return absl::InternalError(absl::StrCat("the factory of backend ", name, " returned nothing"));
+    throw DistError(ErrorKind::kProgramFailed,
+                    absl::StrCat(factory,
+                                 " returned no backend; return one, or throw a std::exception "
+                                 "that says why there is none"));
   return engine::ConnectExchange(std::make_unique<UserExchanger>(std::move(backend)), place.rank,
                                  place.world_size, {.timeout = absl::FromChrono(place.timeout)});
 }

@@ -14,8 +14,9 @@ namespace dp::library {
 
 bool IsRegistered(absl::string_view name);
 
-// Joins by a registered backend, and waits for all ranks. Throws what its factory throws. Errors:
-// those of ConnectExchange; Internal the factory returned nothing.
+// Joins by a registered backend, and waits for all ranks. Throws what its factory throws, and
+// kProgramFailed if that is no std::exception, or if it returns nothing. Errors: those of
+// ConnectExchange.
 absl::StatusOr<std::unique_ptr<engine::Group>> JoinByUserBackend(
     absl::string_view name, const distributed::BackendPlace& place);
 

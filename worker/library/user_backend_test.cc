@@ -121,6 +121,16 @@ TEST_F(UserBackendTest, ARankThatCannotJoinEndsTheJoiningOfRanksThatAreConnected
   EXPECT_THAT(error.what(), HasSubstr("no card 7"));
 }
 
+TEST_F(UserBackendTest, AFactoryThatThrowsNoStandardExceptionFailsTheProgram) {
+  register_backend("throws42", [](const BackendPlace&) -> std::unique_ptr<Backend> { throw 42; });
+  const DistError error =
+      ErrorOf([] { ProcessGroup(library::Thread(HashStore(), 0, 2, "throws42")); });
+  EXPECT_EQ(error.kind(), ErrorKind::kProgramFailed);
+  EXPECT_STREQ(error.what(),
+               "the factory of backend throws42 threw an exception of unknown type; throw a "
+               "std::exception, whose text the error then has");
+}
+
 TEST_F(UserBackendTest, ItHasNoMessages) {
   OnRanks(2, "ByStore", [](const ProcessGroup& group) {
     std::vector<float> data(1);
@@ -223,10 +233,10 @@ TEST_F(UserBackendTest, NamesAreKnownInAnyCaseAndTakenOnce) {
             ErrorKind::kInvalidArgument);
   EXPECT_FALSE(is_backend_available("empty"));
   register_backend("none", none);
-  EXPECT_THAT(ErrorOf([] {
-                ProcessGroup({.backend = "none", .store = HashStore(), .world_size = 2, .rank = 0});
-              }).what(),
-              HasSubstr("the factory of backend none returned nothing"));
+  const DistError error = ErrorOf([] { ProcessGroup(library::Thread(HashStore(), 0, 2, "none")); });
+  EXPECT_EQ(error.kind(), ErrorKind::kProgramFailed);
+  EXPECT_THAT(error.what(),
+              HasSubstr("the factory of backend none returned no backend; return one, or throw"));
 }
 
 }  // namespace

@@ -242,6 +242,25 @@ TEST(LibtorchTest, GlooIsDps) {
       "gloo");
 }
 
+TEST(LibtorchTest, AWrapperThatWasMovedFromSaysSo) {
+  OnRanks(1, [](const dp::ProcessGroup& group) {
+    Ddp from(std::make_shared<Branches>(0), {.process_group = group});
+    Ddp to = std::move(from);
+    const torch::Tensor x = torch::ones({1});
+    for (const auto& call :
+         std::vector<std::function<void()>>{[&] { from.forward(x, true, true); },
+                                            [&] { from.module(); }, [&] { from.buckets(); }}) {
+      try {
+        call();
+        ADD_FAILURE() << "no error";
+      } catch (const dp::DistError& error) {
+        EXPECT_EQ(error.kind(), dp::ErrorKind::kWrongState);
+      }
+    }
+    to.forward(x, true, true).backward();
+  });
+}
+
 TEST(LibtorchTest, AWrapperMayEndBeforeItsModule) {
   OnRanks(1, [](const dp::ProcessGroup& group) {
     const auto module = std::make_shared<Branches>(0);

@@ -45,6 +45,12 @@ void CheckEqualCount(const char* what, size_t count, size_t devices) {
                              " devices; give one for each device"));
 }
 
+library::Replicas& ReplicasIn(const std::unique_ptr<library::Replicas>& replicas) {
+  if (replicas != nullptr) return *replicas;
+  throw DistError(ErrorKind::kWrongState,
+                  "the DataParallel has been moved from; use the one that it became");
+}
+
 }  // namespace
 
 DataParallel::DataParallel(ReplicableModule& module, const DataParallelOptions& options)
@@ -52,14 +58,18 @@ DataParallel::DataParallel(ReplicableModule& module, const DataParallelOptions& 
 DataParallel::DataParallel(DataParallel&&) noexcept = default;
 DataParallel::~DataParallel() = default;
 
-Tensor DataParallel::forward(const Arguments& inputs) { return replicas_->Forward(inputs); }
-void DataParallel::backward(const Tensor& output_gradient) { replicas_->Backward(output_gradient); }
-ReplicableModule& DataParallel::module() const { return replicas_->module(); }
+Tensor DataParallel::forward(const Arguments& inputs) {
+  return ReplicasIn(replicas_).Forward(inputs);
+}
+void DataParallel::backward(const Tensor& output_gradient) {
+  ReplicasIn(replicas_).Backward(output_gradient);
+}
+ReplicableModule& DataParallel::module() const { return ReplicasIn(replicas_).module(); }
 const std::vector<std::string>& DataParallel::device_ids() const {
-  return replicas_->options().device_ids;
+  return ReplicasIn(replicas_).options().device_ids;
 }
 const std::string& DataParallel::output_device() const {
-  return replicas_->options().output_device;
+  return ReplicasIn(replicas_).options().output_device;
 }
 
 std::vector<Arguments> scatter(const Arguments& inputs, std::span<const std::string> devices,

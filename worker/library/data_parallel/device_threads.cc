@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "dp/errors.h"
+#include "worker/library/dist_error.h"
 
 namespace dp::library {
 namespace {
@@ -23,8 +24,8 @@ using distributed::ErrorKind;
   } catch (const std::exception& error) {
     std::throw_with_nested(DistError(ErrorKind::kProgramFailed, absl::StrCat(place, error.what())));
   } catch (...) {
-    std::throw_with_nested(DistError(
-        ErrorKind::kProgramFailed, absl::StrCat(place, "an exception that is no std::exception")));
+    std::throw_with_nested(
+        DistError(ErrorKind::kProgramFailed, absl::StrCat(place, kUnknownException)));
   }
 }
 

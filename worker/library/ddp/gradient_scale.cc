@@ -32,7 +32,7 @@ double ClipByNorm(GroupMemory& memory, absl::Span<const distributed::MutableElem
   const std::vector<distributed::Elements> read(gradients.begin(), gradients.end());
   const double norm = std::sqrt(memory.SumOfSquares(read));
   const double factor = ClippingFactor(norm, max_norm);
-  if (factor < 1) {
+  if (IsScaling(factor)) {
     for (const distributed::MutableElements& gradient : gradients) memory.Scale(gradient, factor);
   }
   return norm;

@@ -1,5 +1,7 @@
 #include "worker/library/ddp/gradient_scale.h"
 
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "dp/ddp.h"
@@ -25,6 +27,19 @@ TEST(ClipGradNormTest, ScalesAllGradientsByTheirCommonNorm) {
   EXPECT_NEAR(one[0], 1.5, 1e-6);
   EXPECT_NEAR(two[0], -2, 1e-6);
   EXPECT_EQ(static_cast<float>(three[0]), 6);
+}
+
+// As PyTorch's, which error_if_nonfinite does not stop.
+TEST(ClipGradNormTest, NaNSpreadsAndInfinityLeavesZeros) {
+  std::vector<float> some = {3, std::nanf("")}, more = {4};
+  EXPECT_TRUE(std::isnan(clip_grad_norm(std::vector<MutableElements>{some, more}, 100)));
+  EXPECT_TRUE(std::isnan(some[0]) && std::isnan(more[0]));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> huge = {3, -kInfinity}, finite = {4};
+  EXPECT_EQ(clip_grad_norm(std::vector<MutableElements>{huge, finite}, 100), kInfinity);
+  EXPECT_EQ(huge[0], 0);
+  EXPECT_TRUE(std::isnan(huge[1]));
+  EXPECT_EQ(finite[0], 0);
 }
 
 TEST(ClipGradNormTest, RejectsBoundsAndTypesByName) {

@@ -214,6 +214,90 @@ TEST(MisuseTest, SyncBatchNormChecksWhatItIsGiven) {
   });
 }
 
+TEST(MisuseTest, AHookThatThrowsNoExceptionOfTheStandardIsTheProgramsFailure) {
+  const auto of_hook = [](const CommHook& hook) {
+    OnRanks(1, "auto", [&](const ProcessGroup& group) {
+      ListedModule module = Pair();
+      DistributedDataParallel ddp(module, {.process_group = group});
+      ddp.register_comm_hook(hook);
+      for (int step = 0; step < 2; ++step) {  // the error stays
+        const DistError error = ErrorOf([&] {
+          ddp.begin_forward();
+          for (const size_t p : {1, 0}) ddp.gradient_ready(p);
+          ddp.finish_backward();
+        });
+        EXPECT_EQ(error.kind(), ErrorKind::kProgramFailed);
+        EXPECT_THAT(error.what(),
+                    HasSubstr("rank 0: the communication hook threw an exception of unknown type"));
+      }
+    });
+  };
+  of_hook([](const GradientBucket&) -> std::function<void()> { throw 42; });
+  of_hook([](const GradientBucket&) -> std::function<void()> { return [] { throw "no"; }; });
+}
+
+TEST(MisuseTest, ATrainingThatThrowsNoExceptionOfTheStandardIsTheProgramsFailure) {
+  OnRanks(1, "auto", [](const ProcessGroup& group) {
+    ListedModule module = Pair();
+    DistributedDataParallel ddp(module, {.process_group = group});
+    const DistError error = ErrorOf([&] { ddp.join([] { throw 42; }); });
+    EXPECT_EQ(error.kind(), ErrorKind::kProgramFailed);
+    EXPECT_THAT(error.what(), HasSubstr("the function of join threw an exception of unknown type"));
+  });
+}
+
+// Where the same values may be those of two modules.
+class ViewOf : public Module {
+ public:
+  explicit ViewOf(ListedModule& module) : module_(module) {}
+  std::vector<Parameter> parameters() override { return module_.parameters(); }
+  bool move_gradient(size_t index, MutableElements memory) override {
+    return module_.move_gradient(index, memory);
+  }
+
+ private:
+  ListedModule& module_;
+};
+
+TEST(MisuseTest, AModuleIsWrappedOnceAtATime) {
+  OnRanks(1, "auto", [](const ProcessGroup& group) {
+    ListedModule module = Pair();
+    ViewOf view(module);
+    const auto why = [&](Module& again) {
+      const DistError error =
+          ErrorOf([&] { DistributedDataParallel(again, {.process_group = group}); });
+      EXPECT_EQ(error.kind(), ErrorKind::kWrongState);
+      return std::string(error.what());
+    };
+    {
+      DistributedDataParallel first(module, {.process_group = group});
+      EXPECT_THAT(why(module), HasSubstr("another DistributedDataParallel wraps the module; end"));
+      EXPECT_THAT(why(view),
+                  HasSubstr("the gradient of parameter a lies in the memory of another"));
+      DistributedDataParallel moved = std::move(first);
+      EXPECT_THAT(why(module), HasSubstr("wraps the module"));
+    }
+    module.moves = false;
+    DistributedDataParallel second(module, {.process_group = group});
+    EXPECT_THAT(why(module), HasSubstr("wraps the module"));
+    DistributedDataParallel copies(view, {.process_group = group});  // keeps gradients elsewhere
+  });
+}
+
+TEST(MisuseTest, ABeginForwardThatOneRankLeavesOutIsAMismatch) {
+  OnRanks(2, "shm", [](const ProcessGroup& group) {
+    ListedModule module({{"a", {1}}}, {{"running", {0}}});
+    DistributedDataParallel ddp(module, {.process_group = group});
+    const DistError error = ErrorOf([&] {
+      if (group.rank() == 0) ddp.begin_forward();
+      ddp.gradient_ready(0);
+      ddp.finish_backward();
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
+    EXPECT_THAT(error.what(), HasSubstr("rank 0 calls broadcast"));
+  });
+}
+
 TEST(MisuseTest, ObjectsThatWereMovedFromSaySo) {
   OnRanks(1, "auto", [](const ProcessGroup& group) {
     ListedModule module = Pair();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/library/in_engine.h"
+#include "worker/library/memory/overlap.h"
 
 namespace dp::library {
 namespace {
@@ -58,6 +59,9 @@ void CheckGradient(const std::string& what, const MutableElements& values,
     RejectArgument(absl::StrCat("the gradient of ", what,
                                 " has null for its memory; give it memory, "
                                 "or leave it out and take what move_gradient offers"));
+  if (Overlap(gradient, values))
+    RejectArgument(absl::StrCat("the gradient of ", what,
+                                " lies in the memory of its values; give it memory of its own"));
   if (gradient.count == values.count && gradient.type == values.type) return;
   RejectArgument(absl::StrCat(what, " is ", values.count, " ", TypeName(values.type),
                               ", and its gradient is ", gradient.count, " ",

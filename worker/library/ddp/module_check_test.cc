@@ -30,19 +30,29 @@ class ModuleCheckTest : public ::testing::Test {
     return ErrorOf([&] { CheckOptions(options, gpu); }).what();
   }
 
-  std::vector<float> six_ = std::vector<float>(6);
+  std::vector<float> six_ = std::vector<float>(6), gradient_ = std::vector<float>(6);
   std::vector<double> wide_ = std::vector<double>(6);
   std::vector<int64_t> integers_ = std::vector<int64_t>(6);
 };
 
 TEST_F(ModuleCheckTest, ShapesAndGradientsFitTheValues) {
-  CheckModule({{"w", {2, 3}, six_, six_}}, {{"steps", {6}, integers_}});
+  CheckModule({{"w", {2, 3}, six_, gradient_}}, {{"steps", {6}, integers_}});
   EXPECT_THAT(Rejected({{"w", {2, 4}, six_}}),
               HasSubstr("parameter w has the shape 2x4, which is 8 elements, and 6 values"));
   EXPECT_THAT(Rejected({{"w", {-1, 6}, six_}}), HasSubstr("no axis is negative"));
   EXPECT_THAT(Rejected({}, {{"mean", {7}, six_}}), HasSubstr("buffer mean has the shape 7"));
   EXPECT_THAT(Rejected({{"w", {6}, six_, wide_}}),
               HasSubstr("parameter w is 6 float32, and its gradient is 6 float64"));
+}
+
+TEST_F(ModuleCheckTest, AGradientInTheMemoryOfItsValuesIsNamed) {
+  const std::span<float> begin = std::span(six_).first(3), end = std::span(six_).last(3);
+  CheckModule({{"w", {3}, begin, end}}, {});
+  const std::span<float> middle = std::span(six_).subspan(2, 3);
+  for (const std::span<float> gradient : {begin, middle})
+    EXPECT_THAT(Rejected({{"w", {3}, begin, gradient}}),
+                HasSubstr("the gradient of parameter w lies in the memory of its values; give it "
+                          "memory of its own"));
 }
 
 TEST_F(ModuleCheckTest, NamesAreUnique) {

@@ -77,6 +77,7 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
       options_(options),
       group_(GroupOrDefault(options.process_group)),
       parameters_(CheckedParameters(module, options, member())),
+      claim_(module, parameters_),
       buffers_(module.buffers()),
       sizes_(GradientSizesOf(parameters_)),
       progress_(NamesOf(parameters_), {options.find_unused_parameters, options.static_graph}),
@@ -148,6 +149,7 @@ void ModuleReducer::LayOut(absl::Span<const size_t> ready) {
     if (!options_.gradient_as_bucket_view) continue;
     const MutableElements& values = parameters_[p].values;
     is_view_[p] = module_.move_gradient(p, {memory.data(), values.count, values.type});
+    if (is_view_[p]) claim_.AddGradient(parameters_[p]);
   }
   before.reset();
   gpu_or_host.FreeSpare();  // as much as all gradients, which no step needs again
@@ -171,6 +173,13 @@ void ModuleReducer::LayOutAsOn(int root) {
 
 void ModuleReducer::CheckUsable() const {
   if (failure_) std::rethrow_exception(failure_);
+  if (!shards_ || !shards_held_.expired()) return;
+  throw DistError(
+      ErrorKind::kWrongState,
+      absl::StrCat(member().Context(),
+                   ": the ZeroRedundancyOptimizer has ended, and only it updates by the "
+                   "shares of this DistributedDataParallel; keep it as long as the "
+                   "model trains, or make both anew"));
 }
 
 void ModuleReducer::CheckFinished(absl::string_view call) const {
@@ -254,23 +263,6 @@ MutableElements ModuleReducer::ElementsOf(const engine::Bucket& bucket) const {
           static_cast<size_t>(bucket.size), TypeOutside(bucket.type)};
 }
 
-void ModuleReducer::Launch(int bucket) {
-  const engine::Bucket& range = layout_.buckets[bucket];
-  const auto first = layout_.parameters.begin() + range.first_parameter;
-  std::function<void()> end =
-      hook_({.index = static_cast<size_t>(bucket),
-             .is_last = static_cast<size_t>(bucket) + 1 == layout_.buckets.size(),
-             .gradients = ElementsOf(range),
-             .parameters = {first, first + range.parameters},
-             .group = group_});
-  if (!end)
-    throw DistError(ErrorKind::kInvalidArgument,
-                    absl::StrCat(member().Context(),
-                                 ": the communication hook returned an empty function; return one "
-                                 "that ends the communication"));
-  ends_.push_back(std::move(end));
-}
-
 void ModuleReducer::FinishBackward() {
   CheckUsable();
   announced_ = false;
@@ -288,7 +280,7 @@ void ModuleReducer::EndBuckets() {
   const auto ranks = static_cast<double>(group_.size());
   const bool of_training = joining_ && !joining_->divide_by_initial_world_size;
   for (size_t bucket = 0; bucket < ends_.size(); ++bucket) {
-    ends_[bucket]();
+    EndBucket(bucket);
     if (of_training && !round_.done.empty()) {
       member().memory().Scale(ElementsOf(layout_.buckets[bucket]),
                               ranks / static_cast<double>(round_.training.size()));
@@ -356,68 +348,6 @@ void ModuleReducer::CheckGiven(bool given, absl::string_view call) const {
   throw DistError(ErrorKind::kInvalidArgument,
                   absl::StrCat(member().Context(), ": ", call,
                                " of an empty function; give one that can be called"));
-}
-
-void ModuleReducer::CheckHookMayChange(absl::string_view call) const {
-  if (shards_ || hook_is_given_) {
-    const absl::string_view before = shards_ ? "ZeroRedundancyOptimizer" : "register_comm_hook";
-    throw DistError(ErrorKind::kInvalidArgument, absl::StrCat(member().Context(), ": ", call,
-                                                              " after ", before, "; choose one"));
-  }
-  if (options_.reduce_type) {
-    throw DistError(
-        ErrorKind::kInvalidArgument,
-        absl::StrCat(member().Context(), ": ", call, " together with reduce_type; choose one"));
-  }
-  if (synced_once_ || progress_.begun()) {
-    throw DistError(ErrorKind::kWrongState,
-                    absl::StrCat(member().Context(), ": ", call,
-                                 " after a backward; call it before the first"));
-  }
-}
-
-void ModuleReducer::SetHook(distributed::CommHook hook) {
-  CheckHookMayChange("register_comm_hook");
-  CheckGiven(hook != nullptr, "register_comm_hook");
-  hook_ = std::move(hook);
-  hook_is_given_ = true;
-}
-
-void ModuleReducer::ReduceToShards() {
-  CheckHookMayChange("ZeroRedundancyOptimizer");
-  if (options_.check_reduction) {
-    throw DistError(ErrorKind::kInvalidArgument,
-                    absl::StrCat(member().Context(),
-                                 ": ZeroRedundancyOptimizer together with check_reduction, which "
-                                 "compares whole gradients; choose one"));
-  }
-  for (const distributed::Parameter& parameter : parameters_) {
-    if (parameter.values.type == distributed::DataType::kFloat32) continue;
-    throw DistError(ErrorKind::kUnsupported,
-                    absl::StrCat(member().Context(), ": ZeroRedundancyOptimizer: parameter ",
-                                 parameter.name, " is not of float32"));
-  }
-  shards_ = true;
-  layout_stays_ = true;
-  hook_ = [this](const distributed::GradientBucket& bucket) {
-    const BucketShard shard = ShardOf(layout_.buckets[bucket.index], group_.rank(), group_.size());
-    const absl::Span<float> all(static_cast<float*>(bucket.gradients.data), shard.end);
-    auto parts = std::make_shared<distributed::Work>(
-        StartIn(member(), "reduce_scatter", {bucket.gradients}, [&](engine::Group& group) {
-          return group.ReduceScatter(engine::ConstElements(all.subspan(0, shard.rest)),
-                                     engine::Elements(all.subspan(shard.begin, shard.part)),
-                                     engine::ReduceOp::kMean);
-        }));
-    auto rest = std::make_shared<distributed::Work>(
-        StartIn(member(), "all_reduce", {bucket.gradients}, [&](engine::Group& group) {
-          return group.AllReduce(engine::Elements(all.subspan(shard.rest)),
-                                 engine::ReduceOp::kMean);
-        }));
-    return [parts, rest] {
-      parts->wait();
-      rest->wait();
-    };
-  };
 }
 
 absl::Span<float> ModuleReducer::ValuesOf(size_t parameter) const {

@@ -17,6 +17,7 @@
 #include "worker/engine/ddp/bucket_schedule.h"
 #include "worker/library/ddp/backward_progress.h"
 #include "worker/library/ddp/gradient_layout.h"
+#include "worker/library/ddp/module_claim.h"
 #include "worker/library/ddp/uneven_inputs.h"
 #include "worker/library/joined_group.h"
 
@@ -53,8 +54,8 @@ class ModuleReducer {
   void CheckGiven(bool given, absl::string_view call) const;
 
   // From now on a backward leaves only this rank's share of each bucket as the mean (BucketShard),
-  // and the layout stays. Parameters are of float32.
-  void ReduceToShards();
+  // and the layout stays. Parameters are of float32. Steps are errors once nobody holds the result.
+  [[nodiscard]] std::shared_ptr<const void> ReduceToShards();
   const GradientLayout& layout() const { return layout_; }
   const distributed::ProcessGroup& group() const { return group_; }
   JoinedGroup& member() const { return MemberOf(group_); }
@@ -64,7 +65,8 @@ class ModuleReducer {
   absl::Span<float> gradients() const;
 
  private:
-  // Throws the error of an exchange again, if there was one.
+  // Throws the error of an exchange again, if there was one. Throws kWrongState if shares are dealt
+  // and nobody holds them.
   void CheckUsable() const;
   // Another way to average may be set now. `call` sets it.
   void CheckHookMayChange(absl::string_view call) const;
@@ -89,7 +91,9 @@ class ModuleReducer {
   void Exchange(const std::function<void()>& part);
   // Launches the buckets that are complete with this gradient.
   void CompletePlace(size_t place);
+  std::string HookName() const;  // for errors
   void Launch(int bucket);
+  void EndBucket(size_t bucket);
   void EndBuckets();
   // Every rank learns which parameters any rank used; `used` are this rank's.
   void ShareUse(absl::Span<const uint8_t> used);
@@ -107,6 +111,7 @@ class ModuleReducer {
   const distributed::DistributedDataParallelOptions options_;
   const distributed::ProcessGroup group_;
   std::vector<distributed::Parameter> parameters_;
+  ModuleClaim claim_;
   const std::vector<distributed::Buffer> buffers_;
   const std::vector<GradientSize> sizes_;  // by parameter
   BackwardProgress progress_;
@@ -130,7 +135,8 @@ class ModuleReducer {
   bool synced_once_ = false;    // a backward was averaged
   bool layout_stays_ = false;   // the order of readiness does not change it any more
   bool shards_ = false;         // ReduceToShards was called
-  bool use_known_ = false;      // of a static graph
+  std::weak_ptr<const void> shards_held_;
+  bool use_known_ = false;  // of a static graph
   std::optional<distributed::JoinOptions> joining_;
   bool announced_ = false;          // while joining: since the last backward
   Round round_;                     // of the last begin_forward

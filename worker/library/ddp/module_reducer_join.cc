@@ -34,7 +34,7 @@ void ModuleReducer::Join(const std::function<void()>& train,
     }
     ModuleReducer& reducer;
   } joining(*this, options);
-  train();
+  CallProgram(absl::StrCat(member().Context(), ": the function of join"), train);
   CheckFinished("join");
   Shadow();
   if (uneven_root_) TakeReplicaOf(*uneven_root_);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/library/ddp/gradient_scale.h"
+#include "worker/library/dist_error.h"
 #include "worker/library/in_engine.h"
 
 namespace dp::library {
@@ -26,8 +27,7 @@ void CopyFloats(GroupMemory& memory, absl::Span<const float> from, float* to) {
 }  // namespace
 
 ShardedStates::ShardedStates(ModuleReducer& reducer, size_t states)
-    : reducer_(reducer), states_(states) {
-  reducer_.ReduceToShards();
+    : reducer_(reducer), dealt_(reducer.ReduceToShards()), states_(states) {
   const distributed::ProcessGroup& group = reducer_.group();
   const GradientLayout& layout = reducer_.layout();
   for (const engine::Bucket& bucket : layout.buckets) {
@@ -60,7 +60,7 @@ void ShardedStates::ForEachPiece(const std::function<void(const OptimizerPiece&)
                            .gradients = part(reducer_.gradients(), piece.offset)};
       for (size_t state = 0; state < states_; ++state)
         given.states.push_back(part(StateOf(share, state), piece.kept));
-      each(given);
+      CallProgram("the update of a ZeroRedundancyOptimizer", [&] { each(given); });
     }
   }
 }
@@ -111,7 +111,7 @@ double ShardedStates::ClipGradients(double max_norm) {
   std::vector<double> squares = {memory().SumOfSquares(counted)};
   distributed::all_reduce(squares, distributed::ReduceOp::kSum, reducer_.group());
   const double norm = std::sqrt(squares[0]), factor = ClippingFactor(norm, max_norm);
-  if (factor < 1) {
+  if (IsScaling(factor)) {
     for (const distributed::MutableElements& gradients : mine) memory().Scale(gradients, factor);
   }
   return norm;
@@ -189,12 +189,20 @@ size_t ShardedStates::floats_kept() const {
 
 namespace dp::distributed {
 
+namespace {
+
+ZeroRedundancyOptimizer::Update Given(const DistributedDataParallel& ddp,
+                                      ZeroRedundancyOptimizer::Update update) {
+  ddp.reducer().CheckGiven(update != nullptr, "ZeroRedundancyOptimizer");
+  return update;
+}
+
+}  // namespace
+
 ZeroRedundancyOptimizer::ZeroRedundancyOptimizer(DistributedDataParallel& ddp, size_t states,
                                                  Update update)
-    : shards_(std::make_unique<library::ShardedStates>(ddp.reducer(), states)),
-      update_(std::move(update)) {
-  ddp.reducer().CheckGiven(update_ != nullptr, "ZeroRedundancyOptimizer");
-}
+    : update_(Given(ddp, std::move(update))),
+      shards_(std::make_unique<library::ShardedStates>(ddp.reducer(), states)) {}
 ZeroRedundancyOptimizer::~ZeroRedundancyOptimizer() = default;
 
 void ZeroRedundancyOptimizer::step() {

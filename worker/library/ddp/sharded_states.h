@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -38,6 +39,7 @@ class ShardedStates {
   static absl::Span<float> StateOf(const Share& share, size_t state);
 
   ModuleReducer& reducer_;
+  const std::shared_ptr<const void> dealt_;
   const size_t states_;
   std::vector<Share> shares_;  // by bucket
   absl::Span<float> values_;   // the group's memory, in the layout of the gradients

@@ -1,5 +1,7 @@
 #include "dp/zero.h"
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -152,7 +154,8 @@ TEST(ZeroTest, SaysWhyItCannotBeUsed) {
                 HasSubstr("together with reduce_type"));
     EXPECT_THAT(why({.process_group = group}, true), HasSubstr("call it before the first"));
 
-    DistributedDataParallel hooked(module, {.process_group = group});
+    ListedModule other = Odd();
+    DistributedDataParallel hooked(other, {.process_group = group});
     hooked.register_comm_hook(bf16_compress_hook);
     EXPECT_THAT(ErrorOf([&] { ZeroRedundancyOptimizer(hooked, 1, Update); }).what(),
                 HasSubstr("ZeroRedundancyOptimizer after register_comm_hook; choose one"));
@@ -170,6 +173,44 @@ TEST(ZeroTest, SaysWhyItCannotBeUsed) {
     states.erase("b");
     EXPECT_THAT(ErrorOf([&] { optimizer.load(states); }).what(),
                 HasSubstr("have nothing for parameter b"));
+  });
+}
+
+TEST(ZeroTest, StepsWithoutTheOptimizerAreErrors) {
+  OnRanks(2, "auto", [](const ProcessGroup& group) {
+    ListedModule module = Odd();
+    std::optional<DistributedDataParallel> ddp(
+        std::in_place, module, DistributedDataParallelOptions{.process_group = group});
+    {
+      ZeroRedundancyOptimizer optimizer(*ddp, 1, Update);
+      Backward(*ddp, module, group.rank(), 0);
+      optimizer.step();
+    }
+    const std::vector<std::function<void()>> calls = {[&] { ddp->begin_forward(); },
+                                                      [&] { ddp->gradient_ready(0); },
+                                                      [&] { ddp->finish_backward(); }};
+    for (const auto& call : calls) {
+      const DistError error = ErrorOf(call);
+      EXPECT_EQ(error.kind(), ErrorKind::kWrongState);
+      EXPECT_THAT(error.what(), HasSubstr("the ZeroRedundancyOptimizer has ended"));
+    }
+    ddp.reset();
+    ddp.emplace(module, DistributedDataParallelOptions{.process_group = group});
+    Backward(*ddp, module, group.rank(), 1);
+  });
+}
+
+TEST(ZeroTest, AnUpdateThatThrowsNoExceptionOfTheStandardIsTheProgramsFailure) {
+  OnRanks(1, "auto", [](const ProcessGroup& group) {
+    ListedModule module = Odd();
+    DistributedDataParallel ddp(module, {.process_group = group});
+    ZeroRedundancyOptimizer optimizer(ddp, 1, [](const OptimizerPiece&) { throw 42; });
+    Backward(ddp, module, 0, 0);
+    const DistError error = ErrorOf([&] { optimizer.step(); });
+    EXPECT_EQ(error.kind(), ErrorKind::kProgramFailed);
+    EXPECT_THAT(error.what(),
+                HasSubstr("the update of a ZeroRedundancyOptimizer threw an exception "
+                          "of unknown type"));
   });
 }
 

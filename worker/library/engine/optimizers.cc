@@ -11,11 +11,13 @@
 #include "worker/engine/nn/sgd.h"
 #include "worker/library/engine/engine_error.h"
 #include "worker/library/engine/floats_of.h"
+#include "worker/library/memory/overlap.h"
 
 namespace dp::distributed {
 namespace {
 
 using library::FloatsOf;
+using library::Overlap;
 
 absl::Span<float> View(std::span<float> values) { return {values.data(), values.size()}; }
 
@@ -33,6 +35,12 @@ absl::Status CheckTrains(const Parameter& parameter) {
         " elements, and the address of its ", is_null(parameter.values) ? "values" : "gradient",
         " is null; let parameters() name memory of that size"));
   }
+  if (parameter.gradient && Overlap(*parameter.gradient, parameter.values)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter '", parameter.name,
+                     "' has its gradient in the memory of its values; let parameters() name memory "
+                     "of its own for it"));
+  }
   if (parameter.gradient.has_value() && is_float(*parameter.gradient) &&
       parameter.gradient->count == parameter.values.count) {
     return absl::OkStatus();
@@ -47,6 +55,27 @@ absl::Status CheckTrains(const Parameter& parameter) {
 absl::StatusOr<std::vector<Parameter>> ParametersOf(Module& module) {
   std::vector<Parameter> parameters = module.parameters();
   for (const Parameter& parameter : parameters) DP_RETURN_IF_ERROR(CheckTrains(parameter));
+  return parameters;
+}
+
+// The same for an optimizer that has `states`.
+absl::StatusOr<std::vector<Parameter>> ParametersFor(const OptimizerStates& states,
+                                                     Module& module) {
+  DP_ASSIGN_OR_RETURN(std::vector<Parameter> parameters, ParametersOf(module));
+  for (const Parameter& parameter : parameters) {
+    const auto found = states.find(parameter.name);
+    if (found == states.end()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the optimizer has no states for parameter '", parameter.name,
+          "': it was moved from, or the module has got the parameter since; use the optimizer that "
+          "it became, or make a new one"));
+    }
+    const size_t size = found->second[0].size();
+    if (size == parameter.values.count) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "parameter '", parameter.name, "' has ", parameter.values.count, " elements, and had ",
+        size, " when the optimizer was made; make a new optimizer"));
+  }
   return parameters;
 }
 
@@ -129,7 +158,7 @@ void Sgd::step() {
                                       .momentum = static_cast<float>(options_.momentum),
                                       .weight_decay = static_cast<float>(options_.weight_decay),
                                       .nesterov = options_.nesterov};
-  for (const Parameter& parameter : library::ValueOrThrow(ParametersOf(module_))) {
+  for (const Parameter& parameter : library::ValueOrThrow(ParametersFor(states_, module_))) {
     engine::SgdStep(options, View(FloatsOf(*parameter.gradient)),
                     absl::MakeSpan(states_.at(parameter.name)[0]),
                     View(FloatsOf(parameter.values)));
@@ -160,7 +189,7 @@ void AdamW::step() {
                                         .epsilon = options_.epsilon,
                                         .weight_decay = options_.weight_decay,
                                         .decay_all = options_.decay_all};
-  const std::vector<Parameter> parameters = library::ValueOrThrow(ParametersOf(module_));
+  const std::vector<Parameter> parameters = library::ValueOrThrow(ParametersFor(states_, module_));
   ++steps_;
   for (const Parameter& parameter : parameters) {
     const auto size = static_cast<int64_t>(parameter.values.count);

@@ -23,9 +23,10 @@ class TwoParameters : public Module {
  public:
   std::vector<Parameter> parameters() override {
     std::vector<Parameter> all = {{"weight", {1, 2}, weight, weight_gradient},
-                                  {"bias", {1}, bias, bias_gradient}};
+                                  {"bias", {int64_t(bias.size())}, bias, bias_gradient}};
     if (lacks_gradient) all[1].gradient = std::nullopt;
     if (has_null_gradient) all[1].gradient = MutableElements(nullptr, 1, DataType::kFloat32);
+    if (bias_gradient_is_bias) all[1].gradient = bias;
     if (has_null_values) all[0].values = MutableElements(nullptr, 2, DataType::kFloat32);
     return all;
   }
@@ -35,6 +36,7 @@ class TwoParameters : public Module {
   bool lacks_gradient = false;
   bool has_null_gradient = false;
   bool has_null_values = false;
+  bool bias_gradient_is_bias = false;
 };
 
 TEST(SgdTest, MomentumAndDecayAreThoseOfTheFormula) {
@@ -187,6 +189,38 @@ TEST(OptimizerTest, AParameterAtNullIsNamed) {
   module.has_null_values = true;
   EXPECT_THAT(ErrorOf([&] { sgd.step(); }).what(),
               HasSubstr("parameter 'weight' has 2 elements, and the address of its values"));
+}
+
+TEST(OptimizerTest, AGradientInTheMemoryOfItsValuesIsNamed) {
+  TwoParameters module;
+  module.bias_gradient_is_bias = true;
+  const DistError error = ErrorOf([&] { Sgd another(module); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), HasSubstr("parameter 'bias' has its gradient in the memory of its"));
+}
+
+TEST(OptimizerTest, OneThatWasMovedFromSaysSo) {
+  TwoParameters module;
+  Sgd sgd(module, {.learning_rate = 1});
+  Sgd sgd_now = std::move(sgd);
+  AdamW adamw(module);
+  AdamW adamw_now = std::move(adamw);
+  for (const DistError& error : {ErrorOf([&] { sgd.step(); }), ErrorOf([&] { adamw.step(); })}) {
+    EXPECT_EQ(error.kind(), ErrorKind::kWrongState);
+    EXPECT_THAT(error.what(), HasSubstr("no states for parameter 'weight': it was moved from, or"));
+  }
+  sgd_now.step();
+  adamw_now.step();
+}
+
+TEST(OptimizerTest, AParameterThatHasGrownIsNamed) {
+  TwoParameters module;
+  Sgd sgd(module, {.learning_rate = 1});
+  module.bias.push_back(1);
+  module.bias_gradient.push_back(1);
+  const DistError error = ErrorOf([&] { sgd.step(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kWrongState);
+  EXPECT_THAT(error.what(), HasSubstr("parameter 'bias' has 2 elements, and had 1 when the"));
 }
 
 }  // namespace

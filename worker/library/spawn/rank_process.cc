@@ -63,7 +63,7 @@ int RunNoted(const std::function<void()>& body, int note) {
   } catch (const std::exception& error) {
     Leave(note, false, error.what());
   } catch (...) {
-    Leave(note, false, "one that is no std::exception");
+    Leave(note, false, "one of unknown type");
   }
   return kThrewCode;
 }

@@ -51,6 +51,12 @@ void CheckThisProcess(const SpawnOptions& options) {
         "ranks need no lock and no pool of other threads"));
 }
 
+library::SpawnedRanks& RanksIn(const std::unique_ptr<library::SpawnedRanks>& ranks) {
+  if (ranks != nullptr) return *ranks;
+  RejectSpawn(
+      "the SpawnContext was moved from and has no ranks; ask the SpawnContext that it moved to");
+}
+
 }  // namespace
 
 SpawnContext::SpawnContext(std::unique_ptr<library::SpawnedRanks> ranks)
@@ -60,9 +66,9 @@ SpawnContext& SpawnContext::operator=(SpawnContext&&) noexcept = default;
 SpawnContext::~SpawnContext() = default;
 
 bool SpawnContext::join(std::optional<std::chrono::milliseconds> timeout) {
-  return ranks_->Join(timeout);
+  return RanksIn(ranks_).Join(timeout);
 }
-std::vector<int> SpawnContext::pids() const { return ranks_->pids(); }
+std::vector<int> SpawnContext::pids() const { return RanksIn(ranks_).pids(); }
 
 SpawnContext spawn(const std::function<void(int rank)>& fn, int nprocs,
                    const SpawnOptions& options) {

@@ -137,7 +137,17 @@ TEST(SpawnTest, AnExceptionIsThrownWithItsRankAndText) {
   EXPECT_EQ(error.rank(), 1);
   EXPECT_EQ(error.exit_code(), 1);
   const SpawnError other = FailureOf([] { spawn([](int) { throw 7; }, 1); });
-  EXPECT_THAT(other.what(), HasSubstr("threw an exception: one that is no std::exception"));
+  EXPECT_THAT(other.what(), HasSubstr("threw an exception: one of unknown type"));
+}
+
+TEST(SpawnTest, AContextThatWasMovedFromSaysSo) {
+  SpawnContext from = spawn([](int) {}, 1, {.join = false});
+  SpawnContext to = std::move(from);
+  for (const DistError& error : {ErrorOf([&] { from.join(); }), ErrorOf([&] { from.pids(); })}) {
+    EXPECT_EQ(error.kind(), ErrorKind::kWrongState);
+    EXPECT_THAT(error.what(), HasSubstr("the SpawnContext was moved from"));
+  }
+  EXPECT_TRUE(to.join());
 }
 
 TEST(SpawnTest, AnExitCodeOrASignalIsThrownWithItsRank) {

@@ -47,7 +47,8 @@ struct BackendPlace {
 using BackendFactory = std::function<std::unique_ptr<Backend>(const BackendPlace& place)>;
 
 // Makes `name` a backend that groups of this process can be given. `factory` connects a rank. Its
-// exceptions are those of init_process_group. Errors: kInvalidArgument the factory is empty, or the
+// std::exceptions are those of init_process_group. Another exception is a kProgramFailed there, and
+// so is a factory that returns nothing. Errors: kInvalidArgument the factory is empty, or the
 // name is empty or one of dp's own; kWrongState it is registered already.
 void register_backend(std::string_view name, BackendFactory factory);
 // Whether this process can join a group by that backend, in any case: one of dp's own that this

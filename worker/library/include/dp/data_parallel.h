@@ -58,7 +58,8 @@ struct DataParallelOptions {
 //   optimizer.step();  // one, for the module
 //
 // The module itself is the replica of the first device: changes to its buffers stay, and those of
-// other replicas are lost. The module outlives this object. Calls come from one thread at a time.
+// other replicas are lost. The module outlives this object. Calls come from one thread at a time,
+// and throw kWrongState once the object was moved from.
 class DataParallel {
  public:
   // Errors: kInvalidArgument names the option. kUnsupported a device is no CPU.

@@ -94,14 +94,17 @@ struct JoinOptions {
 // Backward adds to the gradients, which begin at zero. Every rank makes the same calls in the same
 // order. They throw DistError; after one, the gradients must not be used. An error of an exchange
 // stays: every later call of a step throws it again. The module outlives this object, and keeps its
-// parameters and buffers where they are. One such object at a time wraps a module. The memory that
+// parameters and buffers where they are. One such object at a time wraps a module: end the first
+// one before you make another. A function of the program, a hook or that of join, may throw: a
+// std::exception passes, and anything else is a kProgramFailed. The memory that
 // it takes for gradients is the group's, and ends with it. Calls come from one thread at a
 // time.
 class DistributedDataParallel {
  public:
   // Errors: kMismatch the first option, parameter or buffer in which ranks differ, alike on all
   // ranks.
-  // kInvalidArgument an option or a parameter. kWrongState process_group is an empty handle.
+  // kInvalidArgument an option or a parameter. kWrongState process_group is an empty handle, or
+  // another object wraps the module, or has the gradient of one of its parameters in its memory.
   explicit DistributedDataParallel(Module& module,
                                    const DistributedDataParallelOptions& options = {});
   DistributedDataParallel(DistributedDataParallel&&) noexcept;
@@ -109,7 +112,8 @@ class DistributedDataParallel {
   // aborts the group: peers wait for this rank's gradients.
   ~DistributedDataParallel();
 
-  // Before a forward that a backward follows. Training only: ranks may evaluate as they like.
+  // Before a forward that a backward follows. Training only: ranks may evaluate as they like. Where
+  // every rank leaves it out, the backward is averaged, and buffers stay as they are.
   // Errors: kWrongState the last backward was not finished.
   void begin_forward();
   // The gradient of the parameter of that index is complete, and is this object's until
@@ -168,7 +172,9 @@ class DistributedDataParallel {
 };
 
 // Scales gradients of floats such that their norm, over all of them together, is at most
-// `max_norm`. Returns the norm before. The same bits on ranks that have the same gradients. Errors:
+// `max_norm`. Returns the norm before. The same bits on ranks that have the same gradients. As with
+// PyTorch's error_if_nonfinite=false, a norm of NaN makes all gradients NaN. An infinite one leaves
+// zeros, and NaN for what is infinite. Look at the result to skip such a step. Errors:
 // kInvalidArgument max_norm is not above 0, or an array is not of floats, or a GPU's.
 double clip_grad_norm(std::span<const MutableElements> gradients, double max_norm);
 

@@ -103,11 +103,12 @@ struct SgdOptions {
 // float32, and each has a gradient where parameters() says. Not thread-safe.
 class Sgd {
  public:
-  // Errors: kInvalidArgument an option is out of range, a parameter has no such gradient or one of
-  // null memory, or two parameters have one name.
+  // Errors: kInvalidArgument an option is out of range, or two parameters have one name. Also a
+  // parameter has no such gradient, or null memory for it, or that of its values.
   Sgd(Module& module, const SgdOptions& options = {});
 
-  // Changes the values by the gradients. Errors: kInvalidArgument as at construction.
+  // Changes the values by the gradients. Errors: kInvalidArgument as at construction. kWrongState
+  // a parameter is new or has another size, or this was moved from.
   void step();
   void set_learning_rate(double rate);
 

@@ -19,7 +19,7 @@ enum class ErrorKind {
   kUnreachable,      // the store's server, the file system or the network
   kLimit,            // the store or the queue is full, or sizes are more than memory holds
   kInternal,         // a bug of dp; over NCCL also an error of the GPU
-  kProgramFailed,    // the program's own part failed: a rank that spawn started, or a replica
+  kProgramFailed,    // the program's own part failed: a rank that spawn started, a replica, a hook
 };
 
 // Every error of this library. The message names the thing, the value found, and a remedy.

@@ -160,20 +160,24 @@ class DistributedDataParallel {
   // The module's forward. In training it first takes rank 0's buffers.
   template <typename... Inputs>
   auto forward(Inputs&&... inputs) {
-    if (module_->is_training() && ::torch::GradMode::is_enabled()) replica_->ddp.begin_forward();
+    auto& ddp = replica().ddp;
+    if (module_->is_training() && ::torch::GradMode::is_enabled()) ddp.begin_forward();
     return module_->forward(std::forward<Inputs>(inputs)...);
   }
 
-  ModuleType& module() const { return *module_; }
-
-  [[nodiscard]] auto no_sync() { return replica_->ddp.no_sync(); }
-  void join(const std::function<void()>& train, const JoinOptions& options = {}) {
-    replica_->ddp.join(train, options);
+  ModuleType& module() const {
+    (void)replica();
+    return *module_;
   }
-  void register_comm_hook(CommHook hook) { replica_->ddp.register_comm_hook(std::move(hook)); }
+
+  [[nodiscard]] auto no_sync() { return replica().ddp.no_sync(); }
+  void join(const std::function<void()>& train, const JoinOptions& options = {}) {
+    replica().ddp.join(train, options);
+  }
+  void register_comm_hook(CommHook hook) { replica().ddp.register_comm_hook(std::move(hook)); }
   // By index in the module's parameters() that learn.
-  const std::vector<bool>& used_parameters() const { return replica_->ddp.used_parameters(); }
-  size_t buckets() const { return replica_->ddp.buckets(); }
+  const std::vector<bool>& used_parameters() const { return replica().ddp.used_parameters(); }
+  size_t buckets() const { return replica().ddp.buckets(); }
 
  private:
   // A shared pointer, whose type depends on LibTorch's release.
@@ -215,6 +219,13 @@ class DistributedDataParallel {
     std::vector<bool> reported;  // by parameter, in this backward
     bool finishes = false;       // the end of this backward will call finish_backward
   };
+
+  // Throws kWrongState once this was moved from.
+  Replica& replica() const {
+    if (replica_ != nullptr) return *replica_;
+    throw DistError(ErrorKind::kWrongState,
+                    "the DistributedDataParallel has been moved from; use the one that it became");
+  }
 
   void hook(size_t parameter) {
     using ::torch::autograd::variable_list;

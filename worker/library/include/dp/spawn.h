@@ -60,7 +60,8 @@ class SpawnError : public DistError {
 };
 
 // The ranks that a call of spawn started. The destructor ends those that still run: SIGTERM, then
-// SIGKILL after the grace time. Used by one thread at a time.
+// SIGKILL after the grace time. Used by one thread at a time. Calls throw kWrongState once it was
+// moved from.
 class SpawnContext {
  public:
   explicit SpawnContext(std::unique_ptr<library::SpawnedRanks> ranks);

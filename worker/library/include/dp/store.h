@@ -20,7 +20,8 @@ namespace dp::distributed {
 // A Store is a handle: its copies name the same keys, and the store lives as long as one of them.
 // Made as a HashStore, FileStore, TcpStore, GrpcStore or PrefixStore. Thread-safe, but for
 // set_timeout. Errors of every verb: kUnreachable the store's server or its file. kLimit a key, a
-// value or the store is too large. kUnsupported the server's protocol has no such verb.
+// value or the store is too large. kUnsupported the server's protocol has no such verb. kWrongState
+// the handle was moved from.
 class Store {
  public:
   // How long get, wait, multi_get and queue_pop wait unless set_timeout has changed it.
@@ -75,13 +76,14 @@ class HashStore : public Store {
 // `world_size` members creates the file, the last to leave removes it.
 class FileStore : public Store {
  public:
-  // Errors: kInvalidArgument no such directory, or the file is no store; kWrongState an earlier
-  // run's file, which the message says; kUnreachable the file system.
+  // Errors: kInvalidArgument no such directory, or the file is no store, or world_size is not 1 to
+  // 100,000. PyTorch's -1, an unknown number, is none: nobody could tell an earlier run's file.
+  // kWrongState an earlier run's file, which the message says; kUnreachable the file system.
   FileStore(const std::string& path, int world_size);
 };
 
 struct TcpStoreOptions {
-  std::string host;
+  std::string host;   // where is_master serves; 0.0.0.0 or :: is every address
   uint16_t port = 0;  // with is_master 0 is any free port
   // Whether this process serves the store, which then lives as long as its handles here.
   bool is_master = false;
@@ -93,8 +95,9 @@ struct TcpStoreOptions {
 // protocol has neither encryption nor authentication.
 class TcpStore : public Store {
  public:
-  // Errors: kInvalidArgument no such host; kWrongState is_master, and another program listens
-  // there; kTimeout nobody listened in time; kUnreachable it does not speak the protocol.
+  // Errors: kInvalidArgument no such host, or a client's port is 0. kWrongState is_master, and
+  // another program listens there; kTimeout nobody listened in time; kUnreachable it does not speak
+  // the protocol.
   explicit TcpStore(const TcpStoreOptions& options);
   // The server's port.
   uint16_t port() const { return port_; }

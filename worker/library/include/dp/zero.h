@@ -43,8 +43,10 @@ struct OptimizerPiece {
 //     }
 //   });
 //
-// After a backward ddp.gradients() are no mean; clip_grad_norm of this class clips. The ddp keeps
-// dealing shares after this object has ended. Every rank makes the same calls in the same order.
+// After a backward ddp.gradients() are no mean; clip_grad_norm of this class clips. After this
+// object has ended, steps of the ddp are a kWrongState, because it keeps dealing shares. Every rank
+// makes the same calls in the same order. An `update` that throws no std::exception is a
+// kProgramFailed.
 // The ddp outlives this object, and has float parameters.
 class ZeroRedundancyOptimizer {
  public:
@@ -72,8 +74,8 @@ class ZeroRedundancyOptimizer {
   size_t floats_kept() const;
 
  private:
-  std::unique_ptr<library::ShardedStates> shards_;
   const Update update_;
+  std::unique_ptr<library::ShardedStates> shards_;
 };
 
 }  // namespace dp::distributed
