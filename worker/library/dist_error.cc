@@ -1,5 +1,8 @@
 #include "worker/library/dist_error.h"
 
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "worker/engine/collectives/failure.h"
 
@@ -27,9 +30,11 @@ distributed::DistError DistErrorOf(const absl::Status& status, ErrorSource sourc
                                    absl::string_view context) {
   const ErrorKind kind = KindOf(status.code(), source);
   const absl::string_view remedy = source == ErrorSource::kOperation ? RemedyOf(kind) : "";
+  std::vector<int> ranks = engine::MissingRanks(status);
+  if (ranks.empty()) ranks = engine::GoneRanks(status);
   return {kind,
           absl::StrCat(context, context.empty() ? "" : ": ", std::string(status.message()), remedy),
-          engine::MissingRanks(status)};
+          std::move(ranks)};
 }
 
 absl::Status StatusOfDistError(const distributed::DistError& error) {

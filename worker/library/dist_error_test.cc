@@ -48,6 +48,13 @@ TEST(DistErrorTest, ATimeoutNamesTheMissingRanksAndTheRemedy) {
                "every rank runs and calls the same operations, or raise the timeout");
 }
 
+TEST(DistErrorTest, APeerThatIsGoneIsAmongTheMissingRanks) {
+  const DistError error =
+      DistErrorOf(engine::WentAway("barrier 2", {3}), ErrorSource::kOperation, "group 'a', rank 0");
+  EXPECT_EQ(error.kind(), ErrorKind::kPeerGone);
+  EXPECT_THAT(error.missing_ranks(), ElementsAre(3));
+}
+
 TEST(DistErrorTest, OrThrowReturnsTheValueOrThrows) {
   EXPECT_EQ(OrThrow(absl::StatusOr<int>(7), ErrorSource::kStore), 7);
   try {

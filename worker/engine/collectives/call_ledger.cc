@@ -9,16 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status.h"
+#include "worker/engine/collectives/failure.h"
 
 namespace dp::engine {
 namespace {
 
 // Nobody is further ahead: operations that need nothing from a peer are rare.
 constexpr size_t kCallsKept = 16;
-
-std::string TextOfNote(const CallNote& note) {
-  return note.leaves ? "leaves the group" : absl::StrCat("calls ", TextOf(note.shape));
-}
 
 absl::Status NotANote(absl::string_view text) {
   return absl::InternalError(absl::StrCat("'", text, "' is no note of a call"));
@@ -129,12 +126,17 @@ absl::Status CallLedger::CheckNumber(uint64_t number) const {
   for (const auto& [rank, notes] : heard_)
     for (const CallNote& note : notes)
       if (note.number == number) calls[rank] = &note;
+  std::vector<int> left;
+  for (const auto& [rank, note] : calls)
+    if (note->leaves) left.push_back(rank);
+  if (!left.empty() && left.size() < calls.size()) return HaveLeft(left);
   const auto [first, call] = *calls.begin();
   std::vector<PieceSizes> pieces(static_cast<size_t>(size_));
   for (const auto& [rank, note] : calls) {
-    if (note->leaves != call->leaves || note->shape != call->shape)
-      return absl::InvalidArgumentError(absl::StrCat("rank ", first, " ", TextOfNote(*call),
-                                                     ", rank ", rank, " ", TextOfNote(*note)));
+    if (note->shape != call->shape)
+      return absl::InvalidArgumentError(absl::StrCat("rank ", first, " calls ", TextOf(call->shape),
+                                                     ", rank ", rank, " calls ",
+                                                     TextOf(note->shape)));
     pieces[static_cast<size_t>(rank)] = note->pieces;
   }
   return CheckPiecesAgree(pieces);

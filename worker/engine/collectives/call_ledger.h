@@ -44,7 +44,8 @@ class CallLedger {
 
   // On rank 0: these are the latest calls of a peer.
   void Heard(int rank, std::vector<CallNote> notes);
-  // On rank 0. Errors: InvalidArgument names two ranks and states how their calls differ.
+  // On rank 0. Errors: InvalidArgument names two ranks and states how their calls differ;
+  // Unavailable the ranks that have left while others call.
   absl::Status Check() const;
 
  private:

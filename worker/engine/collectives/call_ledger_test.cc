@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "worker/engine/collectives/failure.h"
 
 namespace dp::engine {
 namespace {
@@ -72,8 +73,21 @@ TEST_F(CallLedgerTest, AnEarlierCallOfAPeerIsCompared) {
 
 TEST_F(CallLedgerTest, PeersAreComparedWhenRank0HasNotArrived) {
   ledger_.Heard(1, {Reduces(1, 10)});
-  ledger_.Heard(2, {CallNote{.number = 1, .leaves = true}});
-  EXPECT_EQ(verdict(), "rank 1 calls all_reduce of 10 uint8, op sum, rank 2 leaves the group");
+  ledger_.Heard(2, {Reduces(1, 20)});
+  EXPECT_EQ(verdict(),
+            "rank 1 calls all_reduce of 10 uint8, op sum, rank 2 calls all_reduce of 20 uint8, op "
+            "sum");
+}
+
+TEST_F(CallLedgerTest, RanksThatLeaveInsteadAreGone) {
+  const CallNote leaves{.number = 1, .leaves = true};
+  ledger_.Called(leaves);
+  ledger_.Heard(2, {leaves});
+  EXPECT_EQ(ledger_.Check(), absl::OkStatus());
+  ledger_.Heard(1, {Reduces(1, 10)});
+  EXPECT_TRUE(absl::IsUnavailable(ledger_.Check()));
+  EXPECT_EQ(verdict(), "ranks 0, 2 have left the group");
+  EXPECT_EQ(GoneRanks(ledger_.Check()), (std::vector<int>{0, 2}));
 }
 
 TEST_F(CallLedgerTest, ANoteReplacesTheOneBefore) {

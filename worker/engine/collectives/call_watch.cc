@@ -1,17 +1,30 @@
 #include "worker/engine/collectives/call_watch.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/clock.h"
+#include "worker/engine/collectives/failure.h"
 
 namespace dp::engine {
 namespace {
 
 // How long an operation lasts before its rank suspects that calls differ.
 constexpr absl::Duration kPatience = absl::Seconds(1);
+
+absl::StatusOr<std::vector<int>> DecodeRanks(absl::string_view text, int size) {
+  std::vector<int> ranks;
+  for (const absl::string_view rank : absl::StrSplit(text, ','))
+    if (!absl::SimpleAtoi(rank, &ranks.emplace_back()) || ranks.back() < 0 || ranks.back() >= size)
+      return absl::InternalError(absl::StrCat("'", text, "' lists no ranks"));
+  return ranks;
+}
 
 }  // namespace
 
@@ -63,7 +76,14 @@ absl::Status CallWatch::difference() const {
 }
 
 absl::Status CallWatch::ErrorOf(absl::string_view name) const {
-  return absl::InvalidArgumentError(absl::StrCat(name, ": ", difference().message()));
+  return InOperation(name, difference());
+}
+
+absl::Status CallWatch::LeaveError() const {
+  const absl::Status difference = this->difference();
+  const std::vector<int> left = GoneRanks(difference);
+  if (difference.ok() || std::count(left.begin(), left.end(), rank_) > 0) return absl::OkStatus();
+  return InOperation("leave", difference);
 }
 
 // Rank 0 ends once it has told the others, so that they know before they see it end. A peer that
@@ -89,6 +109,9 @@ void CallWatch::Heard(int peer, LinkFrame::Kind kind, const std::string& text) {
     Judge();
   } else if (peer == 0 && kind == LinkFrame::Kind::kVerdict) {
     EndBecause(absl::InvalidArgumentError(text));
+  } else if (peer == 0 && kind == LinkFrame::Kind::kLeft) {
+    absl::StatusOr<std::vector<int>> left = DecodeRanks(text, size_);
+    if (left.ok()) EndBecause(HaveLeft(*left));
   }
 }
 
@@ -102,9 +125,12 @@ void CallWatch::Judge() {
     judged_ = Clock::Steady().Now();
   }
   if (verdict.ok()) return;
+  const std::vector<int> left = GoneRanks(verdict);
   for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_)
-      links_.links()->Tell(peer, LinkFrame::Kind::kVerdict, std::string(verdict.message()));
+    if (peer == rank_) continue;
+    left.empty()
+        ? links_.links()->Tell(peer, LinkFrame::Kind::kVerdict, std::string(verdict.message()))
+        : links_.links()->Tell(peer, LinkFrame::Kind::kLeft, absl::StrJoin(left, ","));
   }
 }
 

@@ -15,7 +15,8 @@ namespace dp::engine {
 
 // Finds out whether the ranks of a group call different collectives, which then wait for each
 // other. A rank whose operation has lasted a second tells rank 0 its latest calls by a link. If two
-// calls differ, rank 0 tells everybody how, and ends last. Owned by a group; its links end before
+// calls differ, rank 0 tells everybody how, and ends last. A rank that leaves instead of calling is
+// gone for the others. Owned by a group; its links end before
 // it. Thread-safe.
 class CallWatch {
  public:
@@ -33,10 +34,14 @@ class CallWatch {
   void Ended() DP_EXCLUDES(mu_);
   void Look() DP_EXCLUDES(mu_);
 
-  // InvalidArgument names two ranks and states how their calls differ, once this rank knows it.
+  // Once this rank knows it: InvalidArgument names two ranks and states how their calls differ;
+  // Unavailable names the ranks that have left while others call.
   absl::Status difference() const DP_EXCLUDES(mu_);
   // The same as the error of the operation `name`.
   absl::Status ErrorOf(absl::string_view name) const DP_EXCLUDES(mu_);
+  // The same as the error of leaving. It is none for a rank whose leaving is the difference: nobody
+  // needs it any more.
+  absl::Status LeaveError() const DP_EXCLUDES(mu_);
 
  private:
   struct RunningCall {

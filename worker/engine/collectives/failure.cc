@@ -13,14 +13,33 @@
 namespace dp::engine {
 namespace {
 
-// The name of the payload, which lists the ranks in decimal, separated by commas.
+// Names of payloads, which list ranks in decimal, separated by commas.
 constexpr char kMissingRanks[] = "dp/missing_ranks";
+constexpr char kGoneRanks[] = "dp/gone_ranks";
 // A text names so many ranks; the payload has all.
 constexpr size_t kNamedMax = 64;
 
-absl::Status Naming(absl::Status status, absl::Span<const int> missing) {
-  status.SetPayload(kMissingRanks, absl::Cord(absl::StrJoin(missing, ",")));
+absl::Status Listing(absl::Status status, absl::string_view list, absl::Span<const int> ranks) {
+  status.SetPayload(list, absl::Cord(absl::StrJoin(ranks, ",")));
   return status;
+}
+
+std::vector<int> Listed(const absl::Status& status, absl::string_view list) {
+  std::vector<int> ranks;
+  const absl::optional<absl::Cord> listed = status.GetPayload(list);
+  if (!listed.has_value()) return ranks;
+  for (const absl::string_view rank : absl::StrSplit(std::string(*listed), ',')) {
+    DP_CHECK(absl::SimpleAtoi(rank, &ranks.emplace_back()));
+  }
+  return ranks;
+}
+
+absl::Status Reworded(const absl::Status& status, const std::string& words) {
+  absl::Status reworded(status.code(), words);
+  status.ForEachPayload([&reworded](absl::string_view type, const absl::Cord& payload) {
+    reworded.SetPayload(type, payload);
+  });
+  return reworded;
 }
 
 }  // namespace
@@ -34,7 +53,7 @@ std::string RankNames(absl::Span<const int> ranks) {
 }
 
 absl::Status WithMissing(absl::Status status, absl::Span<const int> missing) {
-  return missing.empty() ? status : Naming(std::move(status), missing);
+  return missing.empty() ? status : Listing(std::move(status), kMissingRanks, missing);
 }
 
 absl::Status DidNotArrive(absl::string_view operation, absl::Span<const int> missing,
@@ -42,38 +61,43 @@ absl::Status DidNotArrive(absl::string_view operation, absl::Span<const int> mis
   if (missing.empty())
     return absl::DeadlineExceededError(
         absl::StrCat(operation, " did not end within ", absl::FormatDuration(timeout)));
-  return Naming(absl::DeadlineExceededError(absl::StrCat(operation, ": ", RankNames(missing),
-                                                         " did not arrive within ",
-                                                         absl::FormatDuration(timeout))),
-                missing);
+  return Listing(absl::DeadlineExceededError(absl::StrCat(operation, ": ", RankNames(missing),
+                                                          " did not arrive within ",
+                                                          absl::FormatDuration(timeout))),
+                 kMissingRanks, missing);
 }
 
-std::vector<int> MissingRanks(const absl::Status& status) {
-  std::vector<int> ranks;
-  const absl::optional<absl::Cord> listed = status.GetPayload(kMissingRanks);
-  if (!listed.has_value()) return ranks;
-  for (const absl::string_view rank : absl::StrSplit(std::string(*listed), ',')) {
-    DP_CHECK(absl::SimpleAtoi(rank, &ranks.emplace_back()));
-  }
-  return ranks;
+std::vector<int> MissingRanks(const absl::Status& status) { return Listed(status, kMissingRanks); }
+
+std::vector<int> GoneRanks(const absl::Status& status) { return Listed(status, kGoneRanks); }
+
+absl::Status WithGone(absl::Status status, absl::Span<const int> gone) {
+  return Listing(std::move(status), kGoneRanks, gone);
+}
+
+absl::Status HaveLeft(absl::Span<const int> ranks) {
+  return WithGone(absl::UnavailableError(absl::StrCat(
+                      RankNames(ranks), ranks.size() == 1 ? " has" : " have", " left the group")),
+                  ranks);
 }
 
 absl::Status WentAway(absl::string_view operation, absl::Span<const int> ranks) {
-  return absl::UnavailableError(absl::StrCat(operation, ": ", RankNames(ranks), " went away"));
+  return WithGone(
+      absl::UnavailableError(absl::StrCat(operation, ": ", RankNames(ranks), " went away")), ranks);
 }
 
 absl::Status WaitedInVain(absl::string_view operation, absl::Span<const int> ranks) {
-  return Naming(
+  return Listing(
       absl::UnavailableError(absl::StrCat(operation, ": ", RankNames(ranks), " did not arrive")),
-      ranks);
+      kMissingRanks, ranks);
 }
 
 absl::Status WithMore(const absl::Status& status, absl::string_view more) {
-  absl::Status longer(status.code(), absl::StrCat(status.message(), more));
-  status.ForEachPayload([&longer](absl::string_view type, const absl::Cord& payload) {
-    longer.SetPayload(type, payload);
-  });
-  return longer;
+  return Reworded(status, absl::StrCat(status.message(), more));
+}
+
+absl::Status InOperation(absl::string_view operation, const absl::Status& status) {
+  return Reworded(status, absl::StrCat(operation, ": ", status.message()));
 }
 
 absl::Status AbortedBecause(absl::string_view operation, const absl::Status& why) {

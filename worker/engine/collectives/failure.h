@@ -24,13 +24,22 @@ absl::Status WithMissing(absl::Status status, absl::Span<const int> missing);
 // The ranks that did not arrive, as the error of an operation carries them; empty for any other
 // status.
 std::vector<int> MissingRanks(const absl::Status& status);
-// Unavailable.
+// Unavailable. The status carries the ranks for GoneRanks.
 absl::Status WentAway(absl::string_view operation, absl::Span<const int> ranks);
+// Unavailable, not yet as the error of an operation: they left the group while others call.
+absl::Status HaveLeft(absl::Span<const int> ranks);
+// `status` with the ranks that are gone, for GoneRanks.
+absl::Status WithGone(absl::Status status, absl::Span<const int> gone);
+// The ranks that went away, as the error of an operation carries them; empty for any other status.
+// They are no missing ranks: a job accuses those, because they live.
+std::vector<int> GoneRanks(const absl::Status& status);
 // Unavailable: an error that `ranks` did not cause ended the operation while it waited for them.
 // They live; the status carries them for MissingRanks.
 absl::Status WaitedInVain(absl::string_view operation, absl::Span<const int> ranks);
 // `status` with `more` appended to its message; keeps the payloads.
 absl::Status WithMore(const absl::Status& status, absl::string_view more);
+// `status` as the error of the operation; keeps the payloads.
+absl::Status InOperation(absl::string_view operation, const absl::Status& status);
 // Aborted.
 absl::Status AbortedBecause(absl::string_view operation, const absl::Status& why);
 

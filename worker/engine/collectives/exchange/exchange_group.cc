@@ -15,14 +15,6 @@
 namespace dp::engine {
 namespace {
 
-// The error as one of the operation `name`.
-absl::Status ErrorIn(const std::string& name, const absl::Status& status) {
-  absl::Status error(status.code(), absl::StrCat(name, ": ", status.message()));
-  status.ForEachPayload(
-      [&](absl::string_view type, const absl::Cord& payload) { error.SetPayload(type, payload); });
-  return error;
-}
-
 class ExchangeGroup : public Group {
  public:
   ExchangeGroup(std::unique_ptr<Exchanger> exchanger, int rank, int size,
@@ -69,7 +61,7 @@ class ExchangeGroup : public Group {
       watch_.Called({.number = number, .leaves = true});
       const absl::Status met = Outcome("leave", Run(kLeaving | number, Meeting()));
       watch_.Ended();
-      return Stopped() || !watch_.difference().ok() ? met : absl::OkStatus();
+      return Stopped() || !watch_.LeaveError().ok() ? met : absl::OkStatus();
     });
   }
 
@@ -102,7 +94,7 @@ class ExchangeGroup : public Group {
     if (status.ok()) return status;
     if (absl::IsUnavailable(status) && links_.links() != nullptr) links_.links()->CatchUp();
     if (!watch_.difference().ok()) return watch_.ErrorOf(name);
-    return Stopped() ? queue_.StopError(name, MissingRanks(status)) : ErrorIn(name, status);
+    return Stopped() ? queue_.StopError(name, MissingRanks(status)) : InOperation(name, status);
   }
 
   const std::unique_ptr<Exchanger> exchanger_;

@@ -84,7 +84,7 @@ class GlooGroup : public Group {
       End();
       if (left) return absl::OkStatus();
       if (Stopped()) return queue_.StopError("leave", {});
-      return watch_.ErrorOf("leave");
+      return watch_.LeaveError();
     });
   }
 

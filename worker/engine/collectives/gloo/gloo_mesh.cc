@@ -15,6 +15,7 @@
 #include "gloo/transport/pair.h"
 #include "gloo/transport/tcp/address.h"
 #include "gloo/transport/tcp/device.h"
+#include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/gloo/interfaces.h"
 #include "worker/engine/collectives/store_arrival.h"
 
@@ -174,9 +175,7 @@ absl::Status GlooMesh::ConnectPairs(const std::vector<std::string>& addresses,
       // Interrupt closes the pairs, which ends this wait: it returns or throws.
       context_->getPair(r)->connect({address.begin(), address.end()});
     } catch (const std::exception& error) {
-      if (!stopped())
-        return absl::UnavailableError(
-            absl::StrCat("connect: rank ", r, " went away: ", error.what()));
+      if (!stopped()) return WithMore(WentAway("connect", {r}), absl::StrCat(": ", error.what()));
     }
     if (stopped()) {
       missing->push_back(r);

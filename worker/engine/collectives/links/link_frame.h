@@ -18,6 +18,7 @@ struct LinkFrame {
     kData,       // the message; the payload is its bytes
     kNote,       // the payload is CallNotes (call_ledger.h)
     kVerdict,    // the payload says how the calls of the ranks differ
+    kLeft,       // the payload lists the ranks that have left while others call
     kCarrier,    // the payload is for the receiver's MessageCarrier
   };
 

@@ -352,6 +352,7 @@ absl::Status LinkLoop::Heard(int peer, const LinkFrame& frame, const std::string
   switch (frame.kind) {
     case LinkFrame::Kind::kNote:
     case LinkFrame::Kind::kVerdict:
+    case LinkFrame::Kind::kLeft:
       if (options_.on_text) options_.on_text(peer, frame.kind, text);
       return absl::OkStatus();
     case LinkFrame::Kind::kData:

@@ -80,7 +80,9 @@ absl::Status MpiExchanger::Advance() {
   DP_RETURN_IF_ERROR(mpi_.Call([this] { return LookForFarewells(); }));
   DP_RETURN_IF_ERROR(mpi_.Call([this] { return Look(); }));
   for (const int rank : Awaited())
-    if (IsGone(rank)) return absl::UnavailableError(absl::StrCat(RankNames(Gone()), " went away"));
+    if (IsGone(rank))
+      return WithGone(absl::UnavailableError(absl::StrCat(RankNames(Gone()), " went away")),
+                      Gone());
   return absl::OkStatus();
 }
 

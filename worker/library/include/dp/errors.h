@@ -29,7 +29,8 @@ class DistError : public std::runtime_error {
       : std::runtime_error(message), kind_(kind), missing_ranks_(std::move(missing_ranks)) {}
 
   ErrorKind kind() const noexcept { return kind_; }
-  // The ranks that did not arrive, where they are known: ranks of the group, in ascending order.
+  // The ranks that did not arrive (kTimeout) or are gone (kPeerGone), where they are known: ranks
+  // of the group, in ascending order.
   const std::vector<int>& missing_ranks() const noexcept { return missing_ranks_; }
 
  private:
