@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/program/log.h"
 #include "base/status.h"
 #include "worker/engine/collectives/gloo/gloo_group.h"
 #include "worker/engine/collectives/hierarchical/hierarchical_group.h"
@@ -32,10 +33,17 @@ std::string InterfaceOf(const Variables& variables) {
   return variables("GLOO_SOCKET_IFNAME").value_or("");
 }
 
+engine::GroupOptions GroupOf(const GroupPlace& place) {
+  return {.timeout = place.timeout, .on_left_behind = [rank = place.rank] {
+            Log(Severity::kWarning, "group_left_behind",
+                {{"rank", rank}, {"reason", "a call of Gloo does not return"}});
+          }};
+}
+
 absl::StatusOr<OpenedGroup> OpenGloo(OpenStore& store, const GroupPlace& place,
                                      const Variables& variables) {
   auto group = engine::ConnectGloo(*store.store, place.rank, place.size,
-                                   {.group = {.timeout = place.timeout},
+                                   {.group = GroupOf(place),
                                     .connect_timeout = place.connect_timeout,
                                     .address = AddressOf(store, variables),
                                     .interface = InterfaceOf(variables)});
@@ -46,7 +54,7 @@ absl::StatusOr<OpenedGroup> OpenGloo(OpenStore& store, const GroupPlace& place,
 absl::StatusOr<OpenedGroup> OpenHierarchical(OpenStore& store, const GroupPlace& place,
                                              const Variables& variables) {
   auto hosts = engine::ConnectHierarchical(*store.store, place.rank, place.size,
-                                           {.group = {.timeout = place.timeout},
+                                           {.group = GroupOf(place),
                                             .connect_timeout = place.connect_timeout,
                                             .address = AddressOf(store, variables),
                                             .interface = InterfaceOf(variables),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -18,6 +19,9 @@ struct GroupOptions {
   // The time limit of one operation, from its call to its end. Over NCCL, where operations queue on
   // the device, it counts from when the device has reached the operation.
   absl::Duration timeout = absl::Minutes(30);
+  // Called if the group has ended for its owner while a thread of it hangs in a foreign library.
+  // The thread then stays to the end of the process (docs/collectives.md, "Gloo").
+  std::function<void()> on_left_behind = nullptr;
 };
 
 // When the backend began and ended an operation, on its group's clock; InfiniteFuture before.
@@ -57,7 +61,8 @@ class Work {
 // names, a tree by default (docs/ddp.md, "Ordered sums"). Neither backend nor layout therefore
 // changes a bit.
 // Memory given to an operation belongs to it until Wait returns. The group does not touch it
-// afterwards, not even after an error. Over NCCL it may, after an error, until it has ended.
+// afterwards, not even after an error, with two exceptions. Over NCCL it may, after an error, until
+// it has ended. A call of Gloo that never returns may, as its error then says.
 // Calls come from one thread; Abort may come from any. After the first error the group is broken
 // for good: every later operation fails with that error. A rank that is done calls Leave last; the
 // destructor aborts what is in flight.

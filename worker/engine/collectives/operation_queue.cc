@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,9 @@ namespace {
 // Far above the buckets of any model. A caller that never waits meets this limit instead of using
 // up memory.
 constexpr size_t kPendingMax = 4096;
+// An operation that was stopped gets so many turns to leave a foreign call. They are counted, not
+// timed: threads that could not run, as in a process that was stopped, have not hung.
+constexpr int kTurnsInOneCall = 20;
 
 absl::Status ErrorOf(const StopReason& stop, const std::string& name,
                      const std::vector<int>& missing) {
@@ -35,15 +39,16 @@ struct Operation {
 
 }  // namespace
 
-class OperationQueue::State {
+class OperationQueue::State : public std::enable_shared_from_this<State> {
  public:
   State(const GroupOptions& options, std::function<void()> wake, const Clock& clock,
-        absl::Duration interval, RunBy run_by)
+        absl::Duration interval, RunBy run_by, ForeignCalls foreign_calls)
       : timeout_(options.timeout),
         wake_(std::move(wake)),
         clock_(clock),
         interval_(interval),
-        run_by_(run_by) {}
+        run_by_(run_by),
+        foreign_calls_(std::move(foreign_calls)) {}
 
   std::shared_ptr<Operation> Push(std::string name, Run run, std::optional<absl::Duration> timeout)
       DP_EXCLUDES(mu_) {
@@ -58,6 +63,10 @@ class OperationQueue::State {
       Fail(absl::ResourceExhaustedError(
           absl::StrCat(operation->name, ": ", kPendingMax,
                        " operations are already waiting; wait for some of them first")));
+      End(*operation, failure_);
+      return operation;
+    }
+    if (abandoned_) {
       End(*operation, failure_);
       return operation;
     }
@@ -77,10 +86,15 @@ class OperationQueue::State {
 
   absl::Status Wait(Operation& operation) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
+    Stay stay;
     while (!operation.done) {
-      if (run_by_ == RunBy::kWaiter && !running_ && !pending_.empty() &&
+      if (run_by_ == RunBy::kWaiter && running_ == nullptr && !pending_.empty() &&
           pending_.front().get() == &operation) {
         RunHere();
+        continue;
+      }
+      if (foreign_calls_.current != nullptr && stop_.kind != StopReason::Kind::kNone) {
+        AwaitReturn(&stay);
         continue;
       }
       const absl::Duration left = operation.deadline - clock_.Now();
@@ -137,11 +151,36 @@ class OperationQueue::State {
   }
 
  private:
+  // For how many turns the running operation has been in one foreign call.
+  struct Stay {
+    uint64_t call = 0;
+    int turns = 0;
+  };
+
+  // Waits a turn for the operation that was stopped, and abandons it after too many.
+  void AwaitReturn(Stay* stay) DP_REQUIRES(mu_) {
+    const uint64_t call = running_ != nullptr ? foreign_calls_.current() : 0;
+    if (call == 0 || call != stay->call) *stay = {.call = call};
+    if (stay->turns >= kTurnsInOneCall) return Abandon();
+    if (!changed_.WaitFor(mu_, foreign_calls_.turn)) ++stay->turns;
+  }
+
+  // Nothing more can run: the thread does not come back.
+  void Abandon() DP_REQUIRES(mu_) {
+    abandoned_ = true;
+    Fail(WithMore(ErrorOf(stop_, running_->name, {}),
+                  "; a call of this rank's transport does not return and may still use the "
+                  "operation's memory; end the process"));
+    End(*running_, failure_);
+    for (const auto& operation : pending_) End(*operation, failure_);
+    pending_.clear();
+  }
+
   // The operation that the queue's thread runs next. Null when closed and empty.
   std::shared_ptr<Operation> Next() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     for (;;) {
-      while (running_ || (pending_.empty() && !closed_)) AwaitWork();
+      while (running_ != nullptr || (pending_.empty() && !closed_)) AwaitWork();
       if (pending_.empty()) return nullptr;
       if (std::shared_ptr<Operation> operation = Begin()) return operation;
     }
@@ -152,8 +191,7 @@ class OperationQueue::State {
     std::shared_ptr<Operation> operation = std::move(pending_.front());
     pending_.pop_front();
     operation->times.begun = clock_.Now();
-    running_ = failure_.ok() && stop_.kind == StopReason::Kind::kNone;
-    if (running_) return operation;
+    if (failure_.ok() && stop_.kind == StopReason::Kind::kNone) return running_ = operation;
     End(*operation, Refusal(operation->name));
     operation->run = nullptr;
     return nullptr;
@@ -166,8 +204,8 @@ class OperationQueue::State {
     operation.run = nullptr;
     mu_.Lock();
     if (!status.ok()) Fail(status);
-    running_ = false;
-    End(operation, std::move(status));
+    running_ = nullptr;
+    if (!operation.done) End(operation, std::move(status));
   }
 
   // Runs the first operation on the thread that waits for it. The queue's thread watches its
@@ -219,7 +257,16 @@ class OperationQueue::State {
   // Releases mu_ while it calls out. The first reason stays.
   void Stop(StopReason reason) DP_REQUIRES(mu_) {
     if (stop_.kind == StopReason::Kind::kNone) stop_ = std::move(reason);
-    Wake();
+    if (foreign_calls_.current == nullptr) return Wake();
+    // Apart, because it may hang as the operation does. The thread is not joined: Close waits until
+    // it has called.
+    ++wakers_;
+    std::thread([state = shared_from_this()] {
+      MutexLock lock(state->mu_);
+      --state->wakers_;
+      state->Wake();
+    }).detach();
+    changed_.NotifyAll();
   }
 
   void Wake() DP_REQUIRES(mu_) {
@@ -236,10 +283,11 @@ class OperationQueue::State {
   const Clock& clock_;
   const absl::Duration interval_;
   const RunBy run_by_;
+  const ForeignCalls foreign_calls_;
   mutable Mutex mu_;
   CondVar changed_;  // an operation has ended; for callers
   CondVar work_;     // for the queue's thread
-  bool running_ DP_GUARDED_BY(mu_) = false;
+  std::shared_ptr<Operation> running_ DP_GUARDED_BY(mu_);
   std::shared_ptr<Operation> watched_ DP_GUARDED_BY(mu_);  // run by a thread that waits for it
   // When the queue's thread wakes by itself.
   absl::Time looks_at_ DP_GUARDED_BY(mu_) = absl::InfiniteFuture();
@@ -248,6 +296,7 @@ class OperationQueue::State {
   StopReason stop_ DP_GUARDED_BY(mu_);
   std::function<void()> last_ DP_GUARDED_BY(mu_);
   int wakers_ DP_GUARDED_BY(mu_) = 0;
+  bool abandoned_ DP_GUARDED_BY(mu_) = false;
   bool closed_ DP_GUARDED_BY(mu_) = false;
 };
 
@@ -266,8 +315,10 @@ class OperationQueue::QueuedWork : public Work {
 };
 
 OperationQueue::OperationQueue(const GroupOptions& options, std::function<void()> wake,
-                               const Clock& clock, absl::Duration interval, RunBy run_by)
-    : state_(std::make_shared<State>(options, std::move(wake), clock, interval, run_by)),
+                               const Clock& clock, absl::Duration interval, RunBy run_by,
+                               ForeignCalls foreign_calls)
+    : state_(std::make_shared<State>(options, std::move(wake), clock, interval, run_by,
+                                     std::move(foreign_calls))),
       thread_([state = state_] {
         pthread_setname_np(pthread_self(), "collectives");
         state->RunAll();

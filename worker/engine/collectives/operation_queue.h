@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,6 +31,15 @@ enum class RunBy {
   kWaiter,
 };
 
+// Calls of a foreign library by the operations of a queue, which may never return.
+struct ForeignCalls {
+  // On any thread: in which call of a foreign library the running operation is. A number that no
+  // other call has, or 0. Null: operations make no such calls.
+  std::function<uint64_t()> current = nullptr;
+  // An operation that was stopped may stay in one call for 20 turns.
+  absl::Duration turn = absl::Milliseconds(250);
+};
+
 // The queue and thread of a group: runs its operations one after another, in order, and ends them
 // early on Abort and at their deadlines. Owned by its group, which outlives it. Push from one
 // thread; the rest from any. The thread in Work::Wait notices a deadline, so an idle group costs
@@ -37,6 +47,10 @@ enum class RunBy {
 //
 // To unblock the running operation, the queue sets the stop reason and then calls `wake`, given by
 // the backend. The operation then returns soon, having released the caller's memory.
+//
+// A foreign library may have calls that never return. With ForeignCalls, an operation that hangs in
+// one ends for its waiters 5 s after the stop. The call may still use the operation's memory, as
+// the error says. The queue then runs nothing more, and Close blocks until the call returns.
 class OperationQueue {
  public:
   // One operation. Once stop_reason() is set it returns an error soon.
@@ -44,10 +58,11 @@ class OperationQueue {
 
   // `wake` makes a running operation check stop_reason(). Any thread may call it, maybe more than
   // once, also between operations. While a thread waits for an operation, that thread also calls it
-  // at this interval.
+  // at this interval. With `foreign_calls` a `wake` for a stop may hang, too.
   OperationQueue(const GroupOptions& options, std::function<void()> wake,
                  const Clock& clock = Clock::Steady(),
-                 absl::Duration interval = absl::InfiniteDuration(), RunBy run_by = RunBy::kThread);
+                 absl::Duration interval = absl::InfiniteDuration(), RunBy run_by = RunBy::kThread,
+                 ForeignCalls foreign_calls = {});
   // Same as Close.
   ~OperationQueue();
 

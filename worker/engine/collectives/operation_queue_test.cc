@@ -1,10 +1,13 @@
 #include "worker/engine/collectives/operation_queue.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "base/testing/settable_clock.h"
 #include "gmock/gmock.h"
@@ -102,6 +105,111 @@ TEST_F(OperationQueueTest, AbortTellsItsFirstReason) {
   queue_.Abort(absl::CancelledError("the job was cancelled"));
   queue_.Abort(absl::CancelledError("a later reason"));
   EXPECT_THAT(std::string(blocked->Wait().message()), HasSubstr("the job was cancelled"));
+}
+
+// An operation that does not return before the test lets it, out of a call of a foreign library.
+class ForeignCallTest : public ::testing::Test {
+ protected:
+  ~ForeignCallTest() override { Return(); }
+
+  std::unique_ptr<Work> PushHanging(const std::string& name, uint64_t call) {
+    auto work = queue_->Push(name, [this, call] {
+      MutexLock lock(mu_);
+      call_ = call;
+      begun_ = true;
+      changed_.NotifyAll();
+      while (!returns_) changed_.Wait(mu_);
+      return absl::OkStatus();
+    });
+    MutexLock lock(mu_);
+    while (!begun_) changed_.Wait(mu_);
+    return work;
+  }
+  void Return() {
+    MutexLock lock(mu_);
+    returns_ = true;
+    changed_.NotifyAll();
+  }
+  // A wake for a stop hangs as the operation does.
+  void Hang() {
+    MutexLock lock(mu_);
+    while (!returns_) changed_.Wait(mu_);
+  }
+  // The call that the queue sees. It looks once a turn.
+  uint64_t Look() {
+    MutexLock lock(mu_);
+    ++looks_;
+    changed_.NotifyAll();
+    return steps_ ? ++call_ : call_;
+  }
+  void AwaitTurns(int turns) {
+    MutexLock lock(mu_);
+    while (looks_ < turns) changed_.Wait(mu_);
+  }
+
+  Mutex mu_;
+  CondVar changed_;
+  bool begun_ = false;
+  bool returns_ = false;
+  uint64_t call_ = 0;
+  bool steps_ = false;  // the operation enters the next call in each turn
+  int looks_ = 0;
+  std::optional<OperationQueue> queue_{
+      std::in_place,
+      GroupOptions{.timeout = absl::Milliseconds(10)},
+      [this] { Hang(); },
+      Clock::Steady(),
+      absl::InfiniteDuration(),
+      RunBy::kThread,
+      ForeignCalls{.current = [this] { return Look(); }, .turn = absl::Milliseconds(1)}};
+};
+
+constexpr char kHangs[] =
+    "; a call of this rank's transport does not return and may still use the operation's memory; "
+    "end the process";
+
+TEST_F(ForeignCallTest, AnOperationThatHangsInACallEndsForItsWaitersAfterTheDeadline) {
+  const auto hanging = PushHanging("all_reduce 1", 7);
+  const auto behind = queue_->Push("barrier 2", [] { return absl::OkStatus(); });
+  const absl::Status status = hanging->Wait();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(status.message(), absl::StrCat("all_reduce 1 did not end within 10ms", kHangs));
+  EXPECT_EQ(behind->Wait(), status);
+  EXPECT_EQ(queue_->Push("leave", [] { return absl::OkStatus(); })->Wait(), status);
+}
+
+TEST_F(ForeignCallTest, AnAbortEndsIt) {
+  const auto hanging = PushHanging("broadcast 1", 7);
+  queue_->Abort(absl::CancelledError("the job was cancelled"));
+  const absl::Status status = hanging->Wait();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(status.message(),
+            absl::StrCat("broadcast 1 was aborted: the job was cancelled", kHangs));
+}
+
+TEST_F(ForeignCallTest, ItsLateReturnChangesNothing) {
+  const auto hanging = PushHanging("all_reduce 1", 7);
+  const absl::Status status = hanging->Wait();
+  Return();
+  queue_->Close();
+  EXPECT_EQ(hanging->Wait(), status);
+}
+
+TEST_F(ForeignCallTest, AnOperationInNoCallIsAwaited) {
+  const auto slow = PushHanging("all_reduce 1", 0);
+  std::jthread waiter([&] { EXPECT_EQ(slow->Wait(), absl::OkStatus()); });
+  AwaitTurns(100);
+  EXPECT_FALSE(slow->done());
+  Return();
+}
+
+TEST_F(ForeignCallTest, AnOperationThatEntersNewCallsIsAwaited) {
+  steps_ = true;
+  const auto slow = PushHanging("all_reduce 1", 1);
+  std::jthread waiter([&] { EXPECT_EQ(slow->Wait(), absl::OkStatus()); });
+  AwaitTurns(100);
+  EXPECT_FALSE(slow->done());
+  Return();
 }
 
 // A queue whose operations run on the threads that wait for them.

@@ -34,13 +34,20 @@ absl::Status CheckBackend(const std::string& name, bool on_gpu) {
       absl::StrCat("train.backend: '", name, "' is unknown; use auto, gloo, hierarchical or shm"));
 }
 
+engine::GroupOptions GroupOf(const Environment& environment, const Timeouts& timeouts) {
+  return {.timeout = timeouts.collective, .on_left_behind = [rank = environment.rank] {
+            Log(Severity::kWarning, "group_left_behind",
+                {{"rank", rank}, {"reason", "a call of Gloo does not return"}});
+          }};
+}
+
 // A worker stands for a host, as it does where ranks are placed.
 absl::StatusOr<OpenedGroup> OpenOnHosts(const BackendChoice& choice, Store& store,
                                         const Environment& environment, const Timeouts& timeouts) {
   DP_ASSIGN_OR_RETURN(
       engine::ConnectedHosts hosts,
       engine::ConnectHierarchical(store, environment.rank, environment.world_size,
-                                  {.group = {.timeout = timeouts.collective},
+                                  {.group = GroupOf(environment, timeouts),
                                    .connect_timeout = timeouts.store,
                                    .address = environment.address,
                                    .interface = environment.gloo_interface,
@@ -56,7 +63,7 @@ absl::StatusOr<OpenedGroup> OpenOnCpu(const BackendChoice& choice, Store& store,
                                       const Environment& environment, const Timeouts& timeouts) {
   if (choice.name == "auto" || choice.name == "hierarchical")
     return OpenOnHosts(choice, store, environment, timeouts);
-  const engine::GroupOptions options{.timeout = timeouts.collective};
+  const engine::GroupOptions options = GroupOf(environment, timeouts);
   if (choice.name == "shm") {
     DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Group> group,
                         engine::ConnectShm(store, environment.rank, environment.world_size,
@@ -96,7 +103,7 @@ absl::StatusOr<OpenedGroup> OpenGroup(const BackendChoice& choice, Store& store,
   const BackendChoice lower{absl::AsciiStrToLower(choice.name), choice.on_one_worker};
   DP_RETURN_IF_ERROR(CheckBackend(lower.name, environment.on_gpu));
   if (environment.world_size == 1) {
-    const engine::GroupOptions options{.timeout = timeouts.collective};
+    const engine::GroupOptions options = GroupOf(environment, timeouts);
     return OpenedGroup{{}, std::move(engine::MakeLocalGroups(1, options)[0]), "local"};
   }
   if (environment.on_gpu) return OpenNccl(store, environment, timeouts, *model);

@@ -17,6 +17,7 @@
 #include "store/prefix_store.h"
 #include "worker/engine/collectives/await_connected.h"
 #include "worker/engine/collectives/call_watch.h"
+#include "worker/engine/collectives/closed_aside.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/gloo/gloo_mesh.h"
 #include "worker/engine/collectives/gloo/gloo_reduce.h"
@@ -37,8 +38,8 @@ class GlooGroup : public Group {
         interfaces_(std::move(interfaces)),
         mesh_(rank, size, [this] { InterruptTransfers(); }),
         watch_(rank, size, links_, [this] { EndOperation(); }),
-        queue_(
-            options.group, [this] { Interrupt(); }, Clock::Steady(), CallWatch::kLookInterval) {}
+        queue_(options.group, [this] { Interrupt(); }, Clock::Steady(), CallWatch::kLookInterval,
+               RunBy::kThread, {.current = [this] { return mesh_.calls().current(); }}) {}
 
   // The links go before the queue and the mesh: their last texts then precede the goodbyes.
   ~GlooGroup() override { queue_.Close(); }
@@ -279,8 +280,10 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectOver(Store& store, int rank, int s
                                                    const GlooOptions& options,
                                                    const std::string& interfaces,
                                                    std::stop_token stop) {
-  auto group = std::make_unique<GlooGroup>(rank, size, options, interfaces);
-  const std::unique_ptr<Work> connect = group->Connect(store);
+  auto connecting = std::make_unique<GlooGroup>(rank, size, options, interfaces);
+  // Of what the connecting uses here, only calls of Gloo can hang, and they do not use it.
+  const std::unique_ptr<Work> connect = connecting->Connect(store);
+  auto group = ClosedAside(std::move(connecting), options.group.on_left_behind);
   DP_RETURN_IF_ERROR(AwaitConnected(*group, *connect, std::move(stop)));
   return group;
 }

@@ -173,6 +173,7 @@ absl::Status GlooMesh::ConnectPairs(const std::vector<std::string>& addresses,
     const std::string address = addresses[r].substr(width * rank_, width);
     try {
       // Interrupt closes the pairs, which ends this wait: it returns or throws.
+      const GlooCalls::Inside inside(calls_);
       context_->getPair(r)->connect({address.begin(), address.end()});
     } catch (const std::exception& error) {
       if (!stopped()) return WithMore(WentAway("connect", {r}), absl::StrCat(": ", error.what()));
@@ -199,15 +200,17 @@ std::unique_ptr<gloo::transport::UnboundBuffer> GlooMesh::Buffer(void* data, siz
 
 void GlooMesh::StartWatch() {
   if (size_ == 1) return;
+  Buffers goodbyes(static_cast<size_t>(size_));
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_) continue;
+    goodbyes[r] = Buffer(&goodbyes_[r], 1);
+    // If the connection has already ended, the first operation will fail.
+    const GlooCalls::Inside inside(calls_);
+    (void)PostReceive(*goodbyes[r], r, kGoodbyeSlot);
+  }
   {
     MutexLock lock(mu_);
-    goodbye_buffers_.resize(size_);
-    for (int r = 0; r < size_; ++r) {
-      if (r == rank_) continue;
-      goodbye_buffers_[r] = Buffer(&goodbyes_[r], 1);
-      // If the connection has already ended, the first operation will fail.
-      (void)PostReceive(*goodbye_buffers_[r], r, kGoodbyeSlot);
-    }
+    goodbye_buffers_ = std::move(goodbyes);
   }
   watch_ = std::jthread([this] {
     pthread_setname_np(pthread_self(), "gloo watch");
@@ -275,7 +278,10 @@ std::vector<int> GlooMesh::DeadPeers() {
 }
 
 bool GlooMesh::Leave(const std::function<bool()>& stopped) {
-  SayGoodbye();
+  {
+    const GlooCalls::Inside inside(calls_);
+    SayGoodbye();
+  }
   for (int r = 0; r < size_; ++r)
     if (r != rank_ && !AwaitGoodbye(r, stopped)) return false;
   return true;
@@ -289,8 +295,10 @@ gloo::transport::UnboundBuffer& GlooMesh::GoodbyeOf(int rank) const {
 bool GlooMesh::AwaitGoodbye(int rank, const std::function<bool()>& stopped) {
   gloo::transport::UnboundBuffer& goodbye = GoodbyeOf(rank);
   try {
-    while (!stopped())
+    while (!stopped()) {
+      const GlooCalls::Inside inside(calls_);
       if (goodbye.waitRecv(nullptr, kForever)) return true;
+    }
   } catch (const std::exception&) {
     return true;  // The peer is gone, for whatever reason.
   }

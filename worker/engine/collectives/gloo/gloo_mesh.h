@@ -16,6 +16,7 @@
 #include "gloo/transport/device.h"
 #include "gloo/transport/unbound_buffer.h"
 #include "store/store.h"
+#include "worker/engine/collectives/gloo/gloo_calls.h"
 #include "worker/engine/collectives/gloo/gloo_group.h"
 #include "worker/engine/collectives/links/link_place.h"
 
@@ -60,6 +61,8 @@ class GlooMesh {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  // In which call of Gloo the group's queue thread is.
+  GlooCalls& calls() { return calls_; }
 
  private:
   using Buffers = std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>>;
@@ -88,6 +91,7 @@ class GlooMesh {
   const int size_;
   const std::function<void()> on_end_;
 
+  GlooCalls calls_;
   // Set by Connect before other threads use them.
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;

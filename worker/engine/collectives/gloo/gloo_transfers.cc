@@ -50,6 +50,7 @@ int GlooTransfers::AddLane(int peer, void* data, size_t bytes) {
 
 bool GlooTransfers::Try(const Lane& lane, const std::function<bool()>& call) {
   try {
+    const GlooCalls::Inside inside(mesh_.calls());
     return call();
   } catch (const std::exception&) {
     failed_peer_ = lane.peer;
