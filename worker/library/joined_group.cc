@@ -14,7 +14,9 @@
 #include "store/wire/deadline.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/store_arrival.h"
+#include "worker/library/agreement/backend_agreement.h"
 #include "worker/library/agreement/group_agreement.h"
+#include "worker/library/agreement/heeding_store.h"
 #include "worker/library/agreement/unanimity.h"
 #include "worker/library/backend.h"
 #include "worker/library/dist_error.h"
@@ -28,13 +30,51 @@ using distributed::ErrorKind;
 constexpr absl::string_view kJoinRemedy =
     "; check that they run, with the same init method, backend, world size and group name";
 
-// How long a rank waits for peers to get the verdict that the backend cannot join them.
+// How long a rank waits for peers to get a verdict that all ranks get.
 constexpr absl::Duration kSameVerdict = absl::Seconds(5);
+
+// The keys of Unanimity, which says whether all ranks join.
+constexpr char kJoined[] = "joined";
 
 // A timeout names the ranks; every other error of joining is the store's or the caller's.
 [[noreturn]] void ThrowJoinError(const absl::Status& status, const std::string& context) {
   if (!absl::IsDeadlineExceeded(status)) throw DistErrorOf(status, ErrorSource::kStore, context);
   throw DistErrorOf(engine::WithMore(status, kJoinRemedy), ErrorSource::kStore, context);
+}
+
+// Rank 0 may serve the store, so it stays until the others have read the verdict.
+void AwaitSameVerdict(Store& keys, int size) {
+  (void)keys.Barrier("no_group", size, kSameVerdict);  // a courtesy
+}
+
+[[noreturn]] void ThrowDifference(const absl::Status& differ, Store& keys, int size,
+                                  const std::string& context) {
+  AwaitSameVerdict(keys, size);
+  throw DistError(ErrorKind::kMismatch,
+                  absl::StrCat(context, ": connect: ", std::string(differ.message()),
+                               "; give every rank the same backend"));
+}
+
+// Says whether a rank has another backend than others.
+std::function<absl::Status()> DifferenceIn(const std::shared_ptr<OpenStore>& keys, int rank) {
+  return [joined = OpenPrefixStore(kJoined, keys), rank]() -> absl::Status {
+    const absl::StatusOr<std::string> objection = Unanimity(*joined->store, rank, {}).Objection();
+    // A store that fails shows in what the rank waits for.
+    return objection.ok() ? BackendsDiffer(*objection) : absl::OkStatus();
+  };
+}
+
+struct ConnectKeys {
+  std::shared_ptr<OpenStore> open;
+  HeedingStore* heeding = nullptr;  // in `open`
+};
+
+// The keys for connecting, whose waits end if the ranks' backends differ.
+ConnectKeys HeedingDifferences(const std::shared_ptr<OpenStore>& keys, int rank) {
+  auto heeding = std::make_unique<HeedingStore>(*keys->store, DifferenceIn(keys, rank));
+  HeedingStore* const address = heeding.get();
+  return {std::make_shared<OpenStore>(OpenStore{keys, std::move(heeding), keys->own_address}),
+          address};
 }
 
 std::string BarrierPrefix(int64_t number) { return absl::StrCat("monitored_barrier/", number); }
@@ -63,44 +103,60 @@ std::vector<int> RanksOf(const JoinedGroup::Options& options) {
 std::shared_ptr<JoinedGroup> JoinedGroup::Join(const std::shared_ptr<OpenStore>& store,
                                                Options options) {
   const absl::Duration timeout = options.timeout;
-  return std::make_shared<JoinedGroup>(OwnKeys(store, options), std::move(options), timeout);
+  std::shared_ptr<OpenStore> keys = OwnKeys(store, options);
+  PrefixStore joined(absl::StrCat(kJoined, "/"), *keys->store);
+  const absl::Status agreed =
+      options.size == 1 ? absl::OkStatus()
+                        : AgreeOnBackend(*keys->store, joined, options.rank, options.backend);
+  const std::string context = ContextOf(options);
+  if (absl::IsInvalidArgument(agreed)) ThrowDifference(agreed, *keys->store, options.size, context);
+  OrThrow(agreed, ErrorSource::kStore, context);
+  return std::make_shared<JoinedGroup>(std::move(keys), std::move(options), timeout);
 }
 
 JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> keys, Options options,
                          absl::Duration connect_timeout)
     : options_(std::move(options)), store_(std::move(keys)) {
   const wire::Deadline deadline(connect_timeout);
-  PrefixStore joined_keys("joined/", *store_->store);
-  Unanimity all(joined_keys, options_.rank, RanksOf(options_));
+  PrefixStore joined_keys(absl::StrCat(kJoined, "/"), *store_->store);
   const auto object = [&](absl::string_view why) {  // the reason counts, not whether peers learn it
-    (void)all.Object(absl::StrCat("rank ", options_.rank, " could not join: ", why));
+    (void)Unanimity(joined_keys, options_.rank, {})
+        .Object(absl::StrCat("rank ", options_.rank, " could not join: ", why));
   };
+  const ConnectKeys connect = HeedingDifferences(store_, options_.rank);
   absl::StatusOr<OpenedGroup> opened;
   try {
     opened =
-        OpenGroup(options_.backend, store_,
+        OpenGroup(options_.backend, connect.open,
                   {options_.rank, options_.size, options_.timeout, connect_timeout, options_.nccl},
                   VariablesOfProcess());
   } catch (const std::exception& thrown) {  // by a backend of the program
     object(thrown.what());
     throw;
   }
-  if (!opened.ok()) object(opened.status().message());
-  // All ranks get this verdict. Rank 0 may serve the store, so it stays until they have read it.
-  if (absl::IsFailedPrecondition(opened.status()))
-    (void)store_->store->Barrier("no_group", options_.size, kSameVerdict);  // a courtesy
-  if (!opened.ok()) ThrowJoinError(opened.status(), Context());
+  if (!opened.ok()) {
+    object(opened.status().message());
+    const absl::Status differ = DifferenceIn(store_, options_.rank)();
+    if (!differ.ok()) ThrowDifference(differ, *store_->store, options_.size, Context());
+    if (absl::IsFailedPrecondition(opened.status()))
+      AwaitSameVerdict(*store_->store, options_.size);
+    ThrowJoinError(opened.status(), Context());
+  }
+  connect.heeding->Stop();
   // Backends let a rank go on once its own connections stand.
-  const absl::StatusOr<std::string> objection = all.Consent("connect", deadline.left());
+  const absl::StatusOr<std::string> objection =
+      Unanimity(joined_keys, options_.rank, RanksOf(options_)).Consent("connect", deadline.left());
   if (!objection.ok()) ThrowJoinError(objection.status(), Context());
+  const absl::Status differ = BackendsDiffer(*objection);
+  if (!differ.ok()) ThrowDifference(differ, *store_->store, options_.size, Context());
   if (!objection->empty()) ThrowJoinError(absl::UnavailableError(*objection), Context());
   backend_ = opened->backend;
   nccl_ = opened->nccl;
   memory_ = std::make_unique<GroupMemory>(nccl_, Context());
   MutexLock lock(mu_);
   // Over NCCL the group uses the store to its end.
-  group_ = std::shared_ptr<engine::Group>(opened->group.release(),
-                                          [store = store_](engine::Group* group) { delete group; });
+  group_ = std::shared_ptr<engine::Group>(
+      opened->group.release(), [keys = connect.open](engine::Group* group) { delete group; });
 }
 
 std::string JoinedGroup::Context() const { return ContextOf(options_); }

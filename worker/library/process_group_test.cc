@@ -296,6 +296,32 @@ TEST_P(EveryBackendTest, ManyGroupsLeaveNothingOpen) {
   EXPECT_EQ(SharedMappings(), mappings);
 }
 
+// The reason why each of the ranks, which give these backends, cannot join.
+std::vector<std::string> WhyNotJoined(const std::vector<std::string>& backends) {
+  const HashStore store;
+  const int size = static_cast<int>(backends.size());
+  std::vector<std::string> reasons(backends.size());
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      const DistError error =
+          ErrorOf([&] { const ProcessGroup group(Thread(store, rank, size, backends[rank])); });
+      EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
+      reasons[rank] = error.what();
+    });
+  threads.clear();
+  return reasons;
+}
+
+TEST(ProcessGroupErrorTest, RanksThatGiveDifferentBackendsLearnTheDifference) {
+  for (const std::string& reason : WhyNotJoined({"shm", "shm", "gloo"})) {
+    EXPECT_THAT(reason, HasSubstr("connect: backends differ: rank "));
+    EXPECT_THAT(reason, HasSubstr(" gives shm"));
+    EXPECT_THAT(reason, HasSubstr("rank 2 gives gloo"));
+    EXPECT_THAT(reason, HasSubstr("give every rank the same backend"));
+  }
+}
+
 TEST(SharedMemoryGroupTest, RanksThatCallDifferentOperationsLearnTheDifference) {
   OnRanks(2, "shm", [&](const ProcessGroup& group) {
     std::vector<float> data(group.rank() == 0 ? 10 : 20);

@@ -16,6 +16,9 @@ constexpr char kAnswered[] = "answered";  // set behind it, for those who wait
 constexpr char kYes[] = "yes";
 constexpr char kNo[] = "no: ";
 
+// How long reading the answer may take, which is there.
+constexpr absl::Duration kAnswerRead = absl::Seconds(5);
+
 std::string CameKey(int rank) { return absl::StrCat("came/", rank); }
 
 }  // namespace
@@ -38,6 +41,17 @@ absl::StatusOr<std::string> Unanimity::Consent(absl::string_view call, absl::Dur
   const absl::Status answered = keys_.Get(kAnswered, timeout).status();
   if (absl::IsDeadlineExceeded(answered)) return Late(call, timeout);
   DP_RETURN_IF_ERROR(answered);
+  return GetAnswer(timeout);
+}
+
+absl::StatusOr<std::string> Unanimity::Objection() {
+  const std::vector<std::string> key = {kAnswered};
+  DP_ASSIGN_OR_RETURN(const bool answered, keys_.Check(key));
+  if (!answered) return std::string();
+  return GetAnswer(kAnswerRead);
+}
+
+absl::StatusOr<std::string> Unanimity::GetAnswer(absl::Duration timeout) {
   DP_ASSIGN_OR_RETURN(const std::string answer, keys_.Get(kAnswer, timeout));
   return answer == kYes ? std::string() : answer.substr(sizeof kNo - 1);
 }

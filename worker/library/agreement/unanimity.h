@@ -21,12 +21,15 @@ class Unanimity {
 
   // Does not block. Errors: the store's.
   absl::Status Object(absl::string_view why);
+  // The first objection, if there is one by now; else empty. Does not block. Errors: the store's.
+  absl::StatusOr<std::string> Objection();
   // Blocks until all ranks have consented (an empty answer) or one has objected (its reason).
   // Errors: DeadlineExceeded names `call` and the ranks that have not come. Also the store's.
   absl::StatusOr<std::string> Consent(absl::string_view call, absl::Duration timeout);
 
  private:
   absl::Status Answer(absl::string_view answer);
+  absl::StatusOr<std::string> GetAnswer(absl::Duration timeout);
   absl::Status Late(absl::string_view call, absl::Duration timeout);
 
   Store& keys_;

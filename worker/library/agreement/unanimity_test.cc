@@ -65,6 +65,12 @@ TEST_F(UnanimityTest, TheFirstObjectionReachesEverybody) {
   EXPECT_EQ(*Consent(2), "no memory");
 }
 
+TEST_F(UnanimityTest, AnObjectionCanBeSeenWithoutConsent) {
+  EXPECT_EQ(*Rank(0).Objection(), "");
+  ASSERT_TRUE(Rank(1).Object("no memory").ok());
+  EXPECT_EQ(*Rank(0).Objection(), "no memory");
+}
+
 TEST_F(UnanimityTest, ATimeoutNamesTheRanksThatHaveNotCome) {
   const absl::Status late = Consent(1, absl::Milliseconds(50)).status();
   EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);

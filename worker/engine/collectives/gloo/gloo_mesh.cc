@@ -71,7 +71,7 @@ absl::Status GlooMesh::Connect(Store& store, const GlooOptions& options,
                                const std::string& interfaces, const std::function<bool()>& stopped,
                                std::vector<int>* missing) {
   BlockSigpipe();
-  DP_RETURN_IF_ERROR(Open(options));
+  DP_RETURN_IF_ERROR(Open(options, stopped));
   DP_RETURN_IF_ERROR(ListenToPeers());
   DP_ASSIGN_OR_RETURN(const std::vector<std::string> cards,
                       AwaitRanks(store, "gloo", rank_, size_,
@@ -90,7 +90,7 @@ absl::Status GlooMesh::Connect(Store& store, const GlooOptions& options,
   return absl::OkStatus();
 }
 
-absl::Status GlooMesh::Open(const GlooOptions& options) {
+absl::Status GlooMesh::Open(const GlooOptions& options, const std::function<bool()>& stopped) {
   gloo::transport::tcp::attr attributes;
   attributes.iface = options.interface;
   attributes.hostname = options.address;
@@ -98,8 +98,10 @@ absl::Status GlooMesh::Open(const GlooOptions& options) {
     device_ = gloo::transport::tcp::CreateDevice(attributes);
     context_ = device_->createContext(rank_, size_);
     context_->setTimeout(kForever);
-    for (int r = 0; r < size_; ++r)
+    for (int r = 0; r < size_; ++r) {
+      if (stopped()) return absl::AbortedError("stopped");  // a world size may be a mistake
       if (r != rank_) context_->createPair(r);
+    }
   } catch (const std::exception& error) {
     return absl::InvalidArgumentError(absl::StrCat("gloo cannot listen on interface '",
                                                    options.interface, "', address '",

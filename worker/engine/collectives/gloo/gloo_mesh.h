@@ -67,7 +67,8 @@ class GlooMesh {
  private:
   using Buffers = std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>>;
 
-  absl::Status Open(const GlooOptions& options) DP_EXCLUDES(mu_);
+  absl::Status Open(const GlooOptions& options, const std::function<bool()>& stopped)
+      DP_EXCLUDES(mu_);
   // Listens for links at the address of this rank's pairs.
   absl::Status ListenToPeers();
   std::string Addresses() const;
@@ -90,8 +91,8 @@ class GlooMesh {
   const int rank_;
   const int size_;
   const std::function<void()> on_end_;
-
   GlooCalls calls_;
+
   // Set by Connect before other threads use them.
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;

@@ -120,8 +120,8 @@ bool is_mpi_available();
 // until all ranks have joined.
 // Errors: kInvalidArgument names the option or the variable. kWrongState a default group exists, or
 // a file is of an earlier run, or ranks share a GPU. kUnsupported the backend is not in this build,
-// or its library is missing. kTimeout names the ranks that did not arrive. kUnreachable the store
-// or the network failed, or a peer that could not join.
+// or its library is missing. kTimeout names the ranks that did not arrive. kMismatch ranks give
+// different backends. kUnreachable the store or the network failed, or a peer that could not join.
 void init_process_group(const InitOptions& options = {});
 bool is_initialized();
 // Errors: kWrongState there is none.
