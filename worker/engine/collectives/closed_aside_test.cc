@@ -9,7 +9,7 @@
 namespace dp::engine {
 namespace {
 
-// What a test lets happen, and what has happened.
+// The end of a group: whether the test allows it, and whether it has come.
 struct GroupEnd {
   void Let() {
     MutexLock lock(mu);

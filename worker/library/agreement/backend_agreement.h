@@ -13,7 +13,7 @@ namespace dp::library {
 // by BackendsDiffer. Errors: InvalidArgument names two ranks and their backends. Also the store's.
 absl::Status AgreeOnBackend(Store& keys, Store& objections, int rank, absl::string_view backend);
 
-// What an objection to the group says: OK unless backends differ, else the same error.
+// The meaning of an objection to the group: OK unless backends differ, else the same error.
 absl::Status BackendsDiffer(absl::string_view objection);
 
 }  // namespace dp::library

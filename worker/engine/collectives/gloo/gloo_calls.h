@@ -5,9 +5,9 @@
 
 namespace dp::engine {
 
-// Which call of Gloo a thread is in. A write that fails can block a call of Gloo for ever: it waits
-// for a turn of Gloo's loop, while the loop waits for a lock of the call. Other threads see here
-// that a call does not return. The calls come from one thread at a time and do not nest.
+// Which call of Gloo a thread is in. A write that fails can block a call of Gloo for ever. The call
+// waits for a turn of Gloo's loop, and the loop waits for a lock of the call. Other threads see
+// here that a call does not return. The calls come from one thread at a time and do not nest.
 class GlooCalls {
  public:
   // In a call while it lives.

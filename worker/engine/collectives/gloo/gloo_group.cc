@@ -281,7 +281,7 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectOver(Store& store, int rank, int s
                                                    const std::string& interfaces,
                                                    std::stop_token stop) {
   auto connecting = std::make_unique<GlooGroup>(rank, size, options, interfaces);
-  // Of what the connecting uses here, only calls of Gloo can hang, and they do not use it.
+  // Only calls of Gloo can hang, and they do not use the store.
   const std::unique_ptr<Work> connect = connecting->Connect(store);
   auto group = ClosedAside(std::move(connecting), options.group.on_left_behind);
   DP_RETURN_IF_ERROR(AwaitConnected(*group, *connect, std::move(stop)));
