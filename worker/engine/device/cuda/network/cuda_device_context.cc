@@ -26,7 +26,8 @@ absl::Status CheckDriver() {
   if (driver / 1000 >= CUDART_VERSION / 1000) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("this host's NVIDIA driver is made for CUDA ", VersionText(driver),
-                   ", this program needs one for CUDA ", CUDART_VERSION / 1000, " or newer"));
+                   ", this program needs one for CUDA ", CUDART_VERSION / 1000,
+                   " or newer: install one, or NVIDIA's package cuda-compat"));
 }
 
 absl::Status CheckGpu(int index) {
