@@ -69,8 +69,11 @@ class Costs {
   OperationCost operator()(const op::Linear& o) const {
     const int outs = o.aux == kNone ? 1 : 2;
     const LinearSize& size = o.size;
-    return Of(size.rows * size.in + size.in * size.out + outs * size.rows * size.out, 0,
-              Flops(size));
+    const OperationCost fused =
+        Of(size.rows * size.in + size.in * size.out + outs * size.rows * size.out, 0, Flops(size));
+    if (o.function == Function::kNone) return fused;
+    // The function's kernel reads what the product wrote. A GELU's input is kept anyway.
+    return Apart(fused, (o.aux == kNone ? 2 : 1) * size.rows * size.out);
   }
   OperationCost operator()(const op::OrderWeight& o) const {
     return Of(SizeOf(o.shape), SizeOf(o.shape) * kFloatBytes);
@@ -103,14 +106,16 @@ class Costs {
   OperationCost operator()(const op::LinearWeightGradient& o) const {
     const int64_t weights = o.size.in * o.size.out * kFloatBytes;
     const bool copied = o.padded != kNone;
-    return Of(o.size.rows * (o.size.in + o.size.out), copied ? 3 * weights : weights, Flops(o.size),
-              copied ? 2 : 1);
+    const OperationCost fused = Of(o.size.rows * (o.size.in + o.size.out),
+                                   copied ? 3 * weights : weights, Flops(o.size), copied ? 2 : 1);
+    return o.bias == kNone ? fused : Apart(fused, o.size.rows * o.size.out);
   }
   OperationCost operator()(const op::LinearInputGradient& o) const {
     const int ins = o.gelu == kNone ? 1 : 2;
     const LinearSize& size = o.size;
-    return Of(size.rows * size.out + size.in * size.out + ins * size.rows * size.in, 0,
-              Flops(size));
+    const OperationCost fused =
+        Of(size.rows * size.out + size.in * size.out + ins * size.rows * size.in, 0, Flops(size));
+    return o.gelu == kNone ? fused : Apart(fused, 2 * size.rows * size.in);
   }
   OperationCost operator()(const op::ConvolutionWeightGradient& o) const {
     OperationCost cost = OfConvolution(o.window);
@@ -152,6 +157,10 @@ class Costs {
   }
 
  private:
+  OperationCost Apart(OperationCost fused, int64_t activations) const {
+    fused.apart_bytes = activations * activation_;
+    return fused;
+  }
   OperationCost OfConvolution(const Window& window) const {
     return Of(InSize(window) + WeightSize(window) + OutSize(window), 0, Flops(window));
   }
@@ -173,13 +182,15 @@ CostRow& RowOf(absl::string_view name, std::vector<CostRow>& rows) {
   return rows.back();
 }
 
-void AddTo(CostRow& row, const OperationCost& cost, double bytes_rate, double flops_rate) {
+void AddTo(CostRow& row, const OperationCost& cost, const CardRates& rates, double flops_rate) {
   ++row.count;
   row.cost.bytes += cost.bytes;
   row.cost.flops += cost.flops;
   row.cost.launches += cost.launches;
-  row.seconds += std::max(static_cast<double>(cost.bytes) / bytes_rate,
+  row.cost.apart_bytes += cost.apart_bytes;
+  row.seconds += std::max(static_cast<double>(cost.bytes) / rates.bytes,
                           static_cast<double>(cost.flops) / flops_rate);
+  if (!rates.fused) row.seconds += static_cast<double>(cost.apart_bytes) / rates.bytes;
 }
 
 }  // namespace
@@ -209,15 +220,14 @@ OperationCost OptimizerCost(int64_t values, int state_floats, bool rounded) {
 std::vector<CostRow> StepCosts(const LayerProgram& program, const CardRates& rates,
                                int state_floats) {
   std::vector<CostRow> rows;
-  AddTo(RowOf("gather", rows), GatherCost(program), rates.bytes, rates.flops);
+  AddTo(RowOf("gather", rows), GatherCost(program), rates, rates.flops);
   for (const Operation& operation : program.operations) {
     const double flops = IsAttention(operation.kind) ? rates.attention_flops : rates.flops;
-    AddTo(RowOf(Describe(operation.kind), rows), CostOf(program, operation.kind), rates.bytes,
-          flops);
+    AddTo(RowOf(Describe(operation.kind), rows), CostOf(program, operation.kind), rates, flops);
   }
   const bool rounded = program.precision == Precision::kBfloat16;
-  AddTo(RowOf("optimizer", rows), OptimizerCost(program.layout.size, state_floats, rounded),
-        rates.bytes, rates.flops);
+  AddTo(RowOf("optimizer", rows), OptimizerCost(program.layout.size, state_floats, rounded), rates,
+        rates.flops);
   return rows;
 }
 

@@ -20,6 +20,9 @@ struct OperationCost {
   int64_t flops = 0;
   // Kernels and copies that are queued: one for a library's product, three for a sort of keys.
   int launches = 0;
+  // Bytes that move besides where the epilogue of a product is a kernel of its own, behind it. A
+  // bias by itself is always part of the product.
+  int64_t apart_bytes = 0;
 };
 
 OperationCost CostOf(const LayerProgram& program, const OperationKind& kind);
@@ -46,6 +49,7 @@ struct CardRates {
   double bytes = 0;
   double flops = 0;
   double attention_flops = 0;
+  bool fused = true;  // products have their epilogues; otherwise these are kernels of their own
 };
 
 // The step of a rank that is alone: a row "gather", the program's operations in the order of their

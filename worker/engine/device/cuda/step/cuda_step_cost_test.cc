@@ -51,6 +51,27 @@ TEST(CudaStepCostTest, AMlpIsCountedByHand) {
   EXPECT_EQ(Find(rows, "optimizer").cost.launches, 1);
 }
 
+TEST(CudaStepCostTest, AnEpilogueThatIsAKernelOfItsOwnMovesMoreAndTakesItsTimeBesides) {
+  const LayerProgram program = PlanLayers(*model::CheckShapes({{"", model::Flatten{}},
+                                                               {"", model::Linear{.out = 8}},
+                                                               {"", model::Gelu{}},
+                                                               {"", model::Linear{.out = 3}}},
+                                                              {1, 4, 4}),
+                                          {.network = {.batch_size = 10}});
+  CardRates apart = kSlow;
+  apart.fused = false;
+  const std::vector<CostRow> fused = StepCosts(program, kSlow, 1),
+                             rows = StepCosts(program, apart, 1);
+  const auto more = [&](absl::string_view name) {
+    EXPECT_EQ(Find(rows, name).cost.bytes, Find(fused, name).cost.bytes) << name;
+    return Find(rows, name).seconds - Find(fused, name).seconds;
+  };
+  EXPECT_EQ(more("linear bias gelu"), 4 * 80);                // reads the GELU's input again
+  EXPECT_EQ(more("linear input gelu gradient"), 4 * 2 * 80);  // reads and writes the product
+  EXPECT_EQ(more("cross entropy in place"), 0);
+  EXPECT_EQ(more("optimizer"), 0);
+}
+
 TEST(CudaStepCostTest, AConvolutionIsCountedByHand) {
   const LayerProgram program =
       PlanLayers(*model::CheckShapes(model::CnnPreset(), {1, 28, 28}),
