@@ -5,10 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/clock.h"
 #include "worker/engine/collectives/failure.h"
 
@@ -18,13 +15,10 @@ namespace {
 // How long an operation lasts before its rank suspects that calls differ.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 
-absl::StatusOr<std::vector<int>> DecodeRanks(absl::string_view text, int size) {
-  std::vector<int> ranks;
-  for (const absl::string_view rank : absl::StrSplit(text, ','))
-    if (!absl::SimpleAtoi(rank, &ranks.emplace_back()) || ranks.back() < 0 || ranks.back() >= size)
-      return absl::InternalError(absl::StrCat("'", text, "' lists no ranks"));
-  return ranks;
-}
+// A farewell opens connections, so it goes to so many of the next ranks.
+constexpr int kFarewellsMax = 128;
+// How long a farewell may take to leave.
+constexpr absl::Duration kFarewellLeaves = absl::Milliseconds(500);
 
 }  // namespace
 
@@ -34,7 +28,7 @@ CallWatch::CallWatch(int rank, int size, const GroupLinks& links, std::function<
 PeerLinks::Options CallWatch::hooks() {
   return {.on_text = [this](int peer, LinkFrame::Kind kind,
                             const std::string& text) { Heard(peer, kind, text); },
-          .on_told = [this] { Conclude(); }};
+          .on_told = [this] { Told(); }};
 }
 
 void CallWatch::Called(CallNote note) {
@@ -86,6 +80,38 @@ absl::Status CallWatch::LeaveError() const {
   return InOperation("leave", difference);
 }
 
+std::vector<int> CallWatch::Culprits(const std::vector<int>& ended) const {
+  MutexLock lock(mu_);
+  return farewells_.Culprits(ended, rank_);
+}
+
+void CallWatch::SayFarewell(const std::vector<int>& culprits) {
+  PeerLinks* const links = links_.links();
+  {
+    MutexLock lock(mu_);
+    if (links == nullptr || std::exchange(said_farewell_, true)) return;
+    told_ = false;
+  }
+  bool tells = false;
+  for (int next = 1; next < size_ && next <= kFarewellsMax; ++next) {
+    const int peer = (rank_ + next) % size_;
+    if (std::count(culprits.begin(), culprits.end(), peer) > 0) continue;
+    links->Tell(peer, LinkFrame::Kind::kFarewell, EncodeRanks(culprits));
+    tells = true;
+  }
+  MutexLock lock(mu_);
+  if (tells) (void)told_changed_.WaitFor(mu_, kFarewellLeaves, [this] { return told_; });
+}
+
+void CallWatch::Told() {
+  {
+    MutexLock lock(mu_);
+    told_ = true;
+    told_changed_.NotifyAll();
+  }
+  Conclude();
+}
+
 // Rank 0 ends once it has told the others, so that they know before they see it end. A peer that
 // cannot be told does not hold it up.
 void CallWatch::Conclude() {
@@ -112,6 +138,11 @@ void CallWatch::Heard(int peer, LinkFrame::Kind kind, const std::string& text) {
   } else if (peer == 0 && kind == LinkFrame::Kind::kLeft) {
     absl::StatusOr<std::vector<int>> left = DecodeRanks(text, size_);
     if (left.ok()) EndBecause(HaveLeft(*left));
+  } else if (kind == LinkFrame::Kind::kFarewell) {
+    absl::StatusOr<std::vector<int>> culprits = DecodeRanks(text, size_);
+    if (!culprits.ok()) return;
+    MutexLock lock(mu_);
+    farewells_.Heard(peer, *std::move(culprits));
   }
 }
 
@@ -130,7 +161,7 @@ void CallWatch::Judge() {
     if (peer == rank_) continue;
     left.empty()
         ? links_.links()->Tell(peer, LinkFrame::Kind::kVerdict, std::string(verdict.message()))
-        : links_.links()->Tell(peer, LinkFrame::Kind::kLeft, absl::StrJoin(left, ","));
+        : links_.links()->Tell(peer, LinkFrame::Kind::kLeft, EncodeRanks(left));
   }
 }
 

@@ -3,12 +3,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "worker/engine/collectives/call_ledger.h"
+#include "worker/engine/collectives/farewells.h"
 #include "worker/engine/collectives/links/group_links.h"
 
 namespace dp::engine {
@@ -16,7 +18,8 @@ namespace dp::engine {
 // Finds out whether the ranks of a group call different collectives, which then wait for each
 // other. A rank whose operation has lasted a second tells rank 0 its latest calls by a link. If two
 // calls differ, rank 0 tells everybody how, and ends last. A rank that leaves instead of calling is
-// gone for the others. Owned by a group; its links end before
+// gone for the others. It also carries farewells, by which a rank that fails names the ranks that
+// are the cause. Owned by a group; its links end before
 // it. Thread-safe.
 class CallWatch {
  public:
@@ -43,6 +46,12 @@ class CallWatch {
   // needs it any more.
   absl::Status LeaveError() const DP_EXCLUDES(mu_);
 
+  // The ranks that are the cause where the connections to these have ended.
+  std::vector<int> Culprits(const std::vector<int>& ended) const DP_EXCLUDES(mu_);
+  // Tells peers that this rank fails because of these ranks. Blocks until that has left, for half a
+  // second at most. Only the first farewell counts.
+  void SayFarewell(const std::vector<int>& culprits) DP_EXCLUDES(mu_);
+
  private:
   struct RunningCall {
     absl::Time begun;
@@ -50,6 +59,7 @@ class CallWatch {
   };
 
   void Heard(int peer, LinkFrame::Kind kind, const std::string& text) DP_EXCLUDES(mu_);
+  void Told() DP_EXCLUDES(mu_);
   void Judge() DP_EXCLUDES(mu_);
   void Conclude() DP_EXCLUDES(mu_);
   void EndBecause(const absl::Status& difference) DP_EXCLUDES(mu_);
@@ -64,6 +74,10 @@ class CallWatch {
   absl::Status verdict_ DP_GUARDED_BY(mu_);  // rank 0's, which it tells the others first
   absl::Time judged_ DP_GUARDED_BY(mu_);
   absl::Status difference_ DP_GUARDED_BY(mu_);
+  Farewells farewells_ DP_GUARDED_BY(mu_);
+  bool said_farewell_ DP_GUARDED_BY(mu_) = false;
+  CondVar told_changed_;
+  bool told_ DP_GUARDED_BY(mu_) = false;  // since the farewell
 };
 
 }  // namespace dp::engine

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -15,6 +16,7 @@ namespace {
 constexpr int kTurns = 20;
 // Gloo takes up to 10 ms to close a connection.
 constexpr int kRanksPerTurn = 10;
+constexpr int kRanksMax = 4096;
 
 class Closing {
  public:
@@ -45,7 +47,7 @@ class AsideGroup : public Group {
       : group_(std::move(group)), on_left_behind_(std::move(on_left_behind)), turn_(turn) {}
 
   ~AsideGroup() override {
-    const int turns = kTurns + group_->size() / kRanksPerTurn;
+    const int turns = kTurns + std::min(group_->size(), kRanksMax) / kRanksPerTurn;
     auto closing = std::make_shared<Closing>();
     // Not joined: it may hang.
     std::thread([closing, group = std::move(group_)]() mutable {

@@ -1,5 +1,7 @@
 #include "worker/engine/collectives/gloo/gloo_group.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -238,12 +240,19 @@ class GlooGroup : public Group {
     const std::vector<int> dead = mesh_.DeadPeers();
     if (!dead.empty() || transfers.failed_peer() >= 0) links_.links()->CatchUp();
     if (!watch_.difference().ok()) return watch_.ErrorOf(name);
-    if (!dead.empty()) return WentAway(name, dead);
+    if (!dead.empty()) return EndedBecauseOf(name, dead);
     const StopReason stop = queue_.stop_reason();
     if (stop.kind == StopReason::Kind::kDeadline)
       return queue_.StopError(name, transfers.Laggards());
     if (stop.kind == StopReason::Kind::kAbort) return queue_.StopError(name, {});
-    return WentAway(name, {transfers.failed_peer()});
+    return EndedBecauseOf(name, {transfers.failed_peer()});
+  }
+
+  // Peers that ended because of others give way to those. This rank may end next.
+  absl::Status EndedBecauseOf(const std::string& name, const std::vector<int>& ended) {
+    const std::vector<int> culprits = watch_.Culprits(ended);
+    watch_.SayFarewell(culprits);
+    return WentAway(name, culprits);
   }
 
   void InterruptTransfers() DP_EXCLUDES(mu_) {
@@ -276,6 +285,16 @@ class GlooGroup : public Group {
   GroupLinks links_{queue_, options_.group.timeout};  // last: they end first
 };
 
+// Before a world size that is a mistake costs time and memory.
+absl::Status CheckDescriptors(int size) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(size) <= limit.rlim_cur)
+    return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "gloo takes a socket for each of the ", size, " ranks, and this process may have ",
+      limit.rlim_cur, " open files; check the world size, or raise ulimit -n"));
+}
+
 absl::StatusOr<std::unique_ptr<Group>> ConnectOver(Store& store, int rank, int size,
                                                    const GlooOptions& options,
                                                    const std::string& interfaces,
@@ -295,6 +314,7 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectGloo(Store& store, int rank, int s
                                                    std::stop_token stop) {
   if (rank < 0 || rank >= size)
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of a world of ", size));
+  DP_RETURN_IF_ERROR(CheckDescriptors(size));
   const std::vector<std::string> names = InterfaceNames(options.interface);
   DP_RETURN_IF_ERROR(CheckInterfacesExist(names, InterfacesOfThisHost()));
   if (names.empty()) return ConnectOver(store, rank, size, options, "", std::move(stop));

@@ -29,7 +29,8 @@ struct GlooOptions {
 // has passed, or any thread requests `stop` (returns Aborted within 1 s).
 // Errors: DeadlineExceeded names the ranks that did not arrive. InvalidArgument the address or
 // interface is not this host's. FailedPrecondition ranks list more interfaces than others.
-// Unavailable a peer went away; Unimplemented without Gloo. Also the store's.
+// Unavailable a peer went away; ResourceExhausted more ranks than this process may have open files;
+// Unimplemented without Gloo. Also the store's.
 absl::StatusOr<std::unique_ptr<Group>> ConnectGloo(Store& store, int rank, int size,
                                                    const GlooOptions& options,
                                                    std::stop_token stop = {});

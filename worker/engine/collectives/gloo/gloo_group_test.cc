@@ -1,6 +1,9 @@
 #include "worker/engine/collectives/gloo/gloo_group.h"
 
+#include <sys/resource.h>
+
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -62,6 +65,24 @@ TEST(GlooGroupTest, ARankThatLeavesWhileOthersCallIsGoneForThem) {
       EXPECT_EQ(GoneRanks(status), std::vector<int>{leaving});
     });
   }
+}
+
+// Exchanges a byte with `peer` alone.
+absl::Status ExchangeWith(Group& group, size_t peer) {
+  uint8_t own = 7, other = 0;
+  std::vector<absl::Span<const uint8_t>> sent(static_cast<size_t>(group.size()));
+  std::vector<absl::Span<uint8_t>> received(sent.size());
+  sent[peer] = {&own, 1};
+  received[peer] = {&other, 1};
+  return group.Exchange(sent, received)->Wait();
+}
+
+TEST(GlooGroupTest, ARankThatEndsBecauseOfAnotherIsNotNamed) {
+  Groups groups = OpenGloo(3, {});
+  groups[2].reset();
+  EXPECT_EQ(ExchangeWith(*groups[1], 2).message(), "exchange 1: rank 2 went away");
+  groups[1].reset();
+  EXPECT_EQ(ExchangeWith(*groups[0], 1).message(), "exchange 1: rank 2 went away");
 }
 
 TEST(GlooGroupTest, ConnectNamesTheRanksThatDidNotArrive) {
@@ -128,6 +149,21 @@ TEST(GlooGroupTest, AnAddressOfAnotherHostIsRefusedByName) {
   auto group = ConnectGloo(store, 0, 2, options);
   EXPECT_EQ(group.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(group.status().message()), HasSubstr("192.0.2.1"));
+}
+
+TEST(GlooGroupTest, AWorldWithMoreRanksThanDescriptorsIsALimit) {
+  HashStore store;
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlim_t before = std::exchange(limit.rlim_cur, 200);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const absl::Status status = ConnectGloo(store, 0, 2'000'000'000, OnLoopback()).status();
+  limit.rlim_cur = before;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(),
+            "gloo takes a socket for each of the 2000000000 ranks, and this process may have 200 "
+            "open files; check the world size, or raise ulimit -n");
 }
 
 TEST(GlooGroupTest, AnInterfaceMayBeNamedInsteadOfAnAddress) {

@@ -18,7 +18,8 @@ bool IsType(DataType type) { return type >= DataType::kFloat32 && type <= DataTy
 
 bool HasText(const LinkFrame& frame) {
   return frame.kind == LinkFrame::Kind::kNote || frame.kind == LinkFrame::Kind::kVerdict ||
-         frame.kind == LinkFrame::Kind::kLeft || frame.kind == LinkFrame::Kind::kCarrier;
+         frame.kind == LinkFrame::Kind::kLeft || frame.kind == LinkFrame::Kind::kFarewell ||
+         frame.kind == LinkFrame::Kind::kCarrier;
 }
 
 }  // namespace

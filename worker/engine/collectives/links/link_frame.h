@@ -19,6 +19,7 @@ struct LinkFrame {
     kNote,       // the payload is CallNotes (call_ledger.h)
     kVerdict,    // the payload says how the calls of the ranks differ
     kLeft,       // the payload lists the ranks that have left while others call
+    kFarewell,   // the payload lists the ranks because of which the sender fails
     kCarrier,    // the payload is for the receiver's MessageCarrier
   };
 

@@ -353,6 +353,7 @@ absl::Status LinkLoop::Heard(int peer, const LinkFrame& frame, const std::string
     case LinkFrame::Kind::kNote:
     case LinkFrame::Kind::kVerdict:
     case LinkFrame::Kind::kLeft:
+    case LinkFrame::Kind::kFarewell:
       if (options_.on_text) options_.on_text(peer, frame.kind, text);
       return absl::OkStatus();
     case LinkFrame::Kind::kData:
