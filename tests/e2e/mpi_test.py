@@ -1,26 +1,13 @@
 """Backend mpi of the library: processes that mpirun starts."""
 
-import os
 import pathlib
 import shutil
-import signal
-import subprocess
 import tempfile
 import unittest
 
-from kit import package
-from kit.waiting import alive, eventually
+from kit import mpirun, package
 
 PROGRAM = pathlib.Path(__file__).parent / "programs/mpi_ranks.cc"
-# On one host, without a look at other networks. Tests run as root in containers, on few cores.
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl_tcp_if_include", "lo", "--mca",
-          "oob_tcp_if_include", "lo"]
-MPIRUN_ENDS_S = 10  # behind its ranks
-
-
-def ranks_are_dead(mpirun):
-    ranks = pathlib.Path(f"/proc/{mpirun}/task/{mpirun}/children").read_text().split()
-    return bool(ranks) and not any(alive(rank) for rank in ranks)
 
 
 @unittest.skipIf(shutil.which("mpirun") is None, "no mpirun on this host")
@@ -32,30 +19,17 @@ class MpiTest(unittest.TestCase):
         package.install(root)
         cls.program = package.build_program("mpi_ranks", PROGRAM.read_text(), cls.dir, root)
 
-    def mpirun(self, ranks, verb, transports="self,vader,tcp"):
-        """Runs the program; returns its exit code, its lines and what mpirun said. Leaves no process behind."""
-        with open(self.dir / "out", "w+") as out, open(self.dir / "err", "w+") as err:
-            command = [*MPIRUN, "--mca", "btl", transports, "-n", str(ranks), str(self.program), verb]
-            with subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True) as started:
-                try:
-                    eventually(lambda: started.poll() is not None or ranks_are_dead(started.pid))
-                    # At times mpirun of Open MPI 4.1 does not end after a rank has failed.
-                    eventually(lambda: started.poll() is not None, MPIRUN_ENDS_S)
-                finally:
-                    if started.poll() is None:
-                        os.killpg(started.pid, signal.SIGKILL)
-            out.seek(0)
-            err.seek(0)
-            return started.returncode, sorted(out.read().splitlines()), err.read()
+    def mpirun(self, ranks, *verb, **transports):
+        return mpirun.run([*mpirun.on_this_host(ranks, **transports), str(self.program), *verb], self.dir)
 
     def test_every_type_and_operation_has_the_bits_of_the_other_backends(self):
         for ranks in (2, 3, 4):
-            code, lines, err = self.mpirun(ranks, "compare")
+            code, lines, err = self.mpirun(ranks, "compare", "shm", "gloo")
             self.assertEqual(lines, [f"rank {rank} of {ranks}: same bits" for rank in range(ranks)], err)
             self.assertEqual(code, 0, err)
 
     def test_data_goes_over_tcp_too(self):
-        code, lines, err = self.mpirun(2, "compare", "self,tcp")
+        code, lines, err = self.mpirun(2, "compare", "shm", "gloo", transports="self,tcp")
         self.assertEqual(lines, [f"rank {rank} of 2: same bits" for rank in range(2)], err)
         self.assertEqual(code, 0, err)
 

@@ -48,6 +48,7 @@ class Hosts(contextlib.ExitStack):
 
     def __init__(self, count):
         super().__init__()
+        self._count = count
         self._tag = f"dp{os.getpid()}x{next(_made)}"
         self._switch = f"{self._tag}sw"
         self._add(self._switch)
@@ -87,6 +88,12 @@ class Hosts(contextlib.ExitStack):
         """The words before a command that run it on this host."""
         return ["ip", "netns", "exec", self._host(number), "unshare", "--uts", "sh", "-c",
                 f'hostname {self.name(number)} && exec "$@"', "sh"]
+
+    def processes(self):
+        """The numbers of all processes that run on the hosts."""
+        listed = [subprocess.run(["ip", "netns", "pids", host], check=True, capture_output=True, text=True).stdout
+                  for host in map(self._host, range(self._count))]
+        return " ".join(listed).split()
 
     def cut(self, number):
         """Takes the host's link down."""

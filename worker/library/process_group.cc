@@ -11,7 +11,7 @@
 #include "worker/library/init_method.h"
 #include "worker/library/joined_group.h"
 #include "worker/library/meeting.h"
-#include "worker/library/mpi_meeting.h"
+#include "worker/library/mpi/mpi_meeting.h"
 
 namespace dp::distributed {
 namespace {

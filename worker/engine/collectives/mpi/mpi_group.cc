@@ -41,14 +41,23 @@ absl::StatusOr<MpiCard> DecodeMpiCard(const std::string& text) {
   return card;
 }
 
+absl::Status CannotListen(const std::string& address, const absl::Status& why) {
+  return absl::Status(why.code(), absl::StrCat("this rank cannot take messages at ", address, " (",
+                                               std::string(why.message()),
+                                               "); DP_ADDRESS, if it is set, must be "
+                                               "an address of this rank's own host"));
+}
+
 // Listens for messages, and writes to `place` where.
 absl::StatusOr<FileDescriptor> Listen(bool one_host, const std::string& address, int size,
                                       LinkPlace* place) {
   absl::StatusOr<std::string> at =
       one_host ? LocalLinkAddress(Unguessable()) : NumericLinkAddress(address);
   DP_RETURN_IF_ERROR(at.status());
-  DP_ASSIGN_OR_RETURN(FileDescriptor listener, ListenForLinks(*at, size));
-  DP_ASSIGN_OR_RETURN(place->address, AddressOfListener(listener));
+  absl::StatusOr<FileDescriptor> listener = ListenForLinks(*at, size);
+  if (!listener.ok() && !one_host) return CannotListen(address, listener.status());
+  DP_RETURN_IF_ERROR(listener.status());
+  DP_ASSIGN_OR_RETURN(place->address, AddressOfListener(*listener));
   place->token = Unguessable();
   return listener;
 }

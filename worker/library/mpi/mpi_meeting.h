@@ -20,9 +20,9 @@ struct MpiMeeting {
   std::shared_ptr<OpenStore> store;
 };
 // Opens a store that rank 0 serves for the processes that mpirun has started. All of them call it.
-// It is on 127.0.0.1 if they are on one host, else at DP_ADDRESS or its host's name.
-// Errors: those of engine::StartMpi and OpenTcpStore; InvalidArgument the options give another
-// place; Unavailable rank 0 cannot serve the store.
+// It is on 127.0.0.1 if they are on one host, else at AddressForOtherHosts of rank 0's host.
+// Errors: those of engine::StartMpi, OpenTcpStore and AddressForOtherHosts; InvalidArgument the
+// options give another place; Unavailable rank 0 cannot serve the store.
 absl::StatusOr<MpiMeeting> OpenMpiMeeting(const distributed::InitOptions& options,
                                           const Variables& variables);
 
