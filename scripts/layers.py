@@ -18,7 +18,7 @@ def rooms(folder, names):
 
 SERVER_CORE = ["server/policy", "server/core", "server/core/access", "base/security", "store", "base"]
 SERVER_CALLS = ["server/convert", "server/callers", "server/driver", "proto", *SERVER_CORE]
-COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local exchange gloo mpi nccl shm hierarchical"), "store", "base"]
+COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local exchange gloo mpi cuda nccl shm hierarchical"), "store", "base"]
 ENGINE = [*COLLECTIVES, *rooms("worker/engine", "ddp nn data device")]
 CUDA = "worker/engine/device/cuda"
 AGENT_ROOMS = rooms("worker/agent", "accounts sandbox processes gpus spool launch stores")
@@ -58,10 +58,11 @@ MAY_INCLUDE = {
     "worker/engine/collectives/gloo": ["worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/mpi": [*rooms("worker/engine/collectives", "exchange"), "worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/hierarchical": [*rooms("worker/engine/collectives", "gloo shm"), "worker/engine/collectives", "store", "base"],
+    "worker/engine/collectives/cuda": ["base"],
     "worker/engine/collectives/nccl": ["store/wire", *COLLECTIVES],
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
     # libdp_distributed links no more of data than the sampler.
-    "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo mpi nccl shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
+    "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo mpi cuda nccl shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
     # A module of libdp_distributed, which alone links CUDA's runtime.
     "worker/library/cuda": ["worker/library", *rooms("worker/engine", "collectives device/cuda/arrays device/cuda/kernels"), "base"],
     # A module of libdp_distributed, which alone links gRPC.

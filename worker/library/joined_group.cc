@@ -152,7 +152,8 @@ JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> keys, Options options,
   if (!objection->empty()) ThrowJoinError(absl::UnavailableError(*objection), Context());
   backend_ = opened->backend;
   nccl_ = opened->nccl;
-  memory_ = std::make_unique<GroupMemory>(nccl_, Context());
+  memory_ =
+      std::make_unique<GroupMemory>(nccl_ ? std::optional(nccl_->gpu()) : std::nullopt, Context());
   MutexLock lock(mu_);
   // Over NCCL the group uses the store to its end.
   group_ = std::shared_ptr<engine::Group>(
@@ -176,9 +177,9 @@ absl::Span<uint8_t> JoinedGroup::Allocate(size_t bytes) {
   CheckHere();
   try {
     if (!nccl_) return group()->Allocate(bytes);
-    nccl_memory_.push_back(
-        OrThrow(NcclMemory::Allocate(*nccl_, bytes), ErrorSource::kOperation, Context()));
-    const absl::Span<uint8_t> memory = nccl_memory_.back().bytes();
+    gpu_memory_.push_back(
+        OrThrow(GpuMemory::Allocate(nccl_->gpu(), bytes), ErrorSource::kOperation, Context()));
+    const absl::Span<uint8_t> memory = gpu_memory_.back().bytes();
     memory_->Zero(memory);
     uint8_t first = 0;
     memory_->Read(memory.subspan(0, 1), &first);  // waits, since the program may have more streams
@@ -292,7 +293,7 @@ void JoinedGroup::Leave() {
     MutexLock lock(mu_);
     group_.reset();
   }
-  nccl_memory_.clear();
+  gpu_memory_.clear();
   store_.reset();
 }
 

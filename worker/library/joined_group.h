@@ -84,7 +84,7 @@ class JoinedGroup {
   std::string backend_;
   std::optional<NcclUse> nccl_;
   std::unique_ptr<GroupMemory> memory_;
-  std::vector<NcclMemory> nccl_memory_;
+  std::vector<GpuMemory> gpu_memory_;
   int64_t monitored_barriers_ = 0;
   int64_t groups_made_ = 0;
 

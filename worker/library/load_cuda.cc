@@ -22,14 +22,14 @@ absl::StatusOr<MakeMathInModule*> LoadMath() {
       absl::StrCat(kWithoutKernels, ", which cannot be loaded: ", make.status().message(),
                    "; install the library's files together"));
 #else
-  return absl::UnimplementedError(absl::StrCat(
-      kWithoutKernels, "; build dp where the CUDA toolkit is, or use a group of backend gloo"));
+  return absl::UnimplementedError(
+      absl::StrCat(kWithoutKernels, "; build dp where the CUDA toolkit is, or compute on CPUs"));
 #endif
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ArrayMath>> MakeDeviceMath(const NcclUse& use) {
+absl::StatusOr<std::unique_ptr<ArrayMath>> MakeDeviceMath(const GpuUse& use) {
   static const absl::StatusOr<MakeMathInModule*> make = LoadMath();
   if (!make.ok()) return make.status();
   std::unique_ptr<ArrayMath> math;

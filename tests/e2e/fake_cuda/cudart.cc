@@ -94,11 +94,20 @@ Mark& MarkOf(cudaEvent_t event) { return *reinterpret_cast<Mark*>(event); }
 
 extern "C" {
 
-cudaError_t cudaSetDevice(int device) {
+cudaError_t cudaGetDeviceCount(int* count) {
   const char* const devices = std::getenv("FAKE_CUDA_DEVICES");
-  const bool there = device >= 0 && device < (devices == nullptr ? 1 : std::atoi(devices));
-  if (!there) return cudaErrorInvalidDevice;
+  *count = devices == nullptr ? 1 : std::atoi(devices);
+  return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+cudaError_t cudaSetDevice(int device) {
+  int count = 0;
+  (void)cudaGetDeviceCount(&count);
+  if (device < 0 || device >= count) return cudaErrorInvalidDevice;
   chosen_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = chosen_device;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* place, int length, int device) {
@@ -107,6 +116,7 @@ cudaError_t cudaDeviceGetPCIBusId(char* place, int length, int device) {
   return cudaSuccess;
 }
 const char* cudaGetErrorString(cudaError_t) { return "an error"; }
+cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = *greatest = 0;
@@ -120,6 +130,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   streams.Destroy(stream);
   return cudaSuccess;
 }
+// For users of the device's stream alone, which works synchronously.
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const HostStream* ours = streams.Find(stream)) ours->Await(ours->given());
   return cudaSuccess;

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "worker/engine/device/cuda/arrays/cuda_batch_norm.h"
 #include "worker/engine/device/cuda/arrays/cuda_scale.h"
+#include "worker/engine/device/cuda/arrays/cuda_sum.h"
 #include "worker/engine/device/cuda/kernels/cuda_cast.h"
 
 namespace dp::library {
@@ -29,6 +30,21 @@ cudaError_t WithDeviceFloat(engine::DataType type, const Then& then) {
     default:
       DP_CHECK(engine::IsFloat(type));
       return cudaErrorInvalidValue;
+  }
+}
+
+// The same for elements that are added; whole numbers wrap around without a sign.
+template <typename Then>
+cudaError_t WithDeviceElement(engine::DataType type, const Then& then) {
+  switch (type) {
+    case engine::DataType::kInt32:
+      return then(static_cast<uint32_t*>(nullptr));
+    case engine::DataType::kInt64:
+      return then(static_cast<uint64_t*>(nullptr));
+    case engine::DataType::kUint8:
+      return then(static_cast<uint8_t*>(nullptr));
+    default:
+      return WithDeviceFloat(type, then);
   }
 }
 
@@ -71,6 +87,17 @@ class CudaMath : public ArrayMath {
       return WithDeviceFloat(values.type, [&]<typename T>(T*) {
         return cuda::SumSquares(stream_, reinterpret_cast<const T*>(values.bytes.data()),
                                 static_cast<int64_t>(values.count()), kSumChunk, sums.data());
+      });
+    });
+  }
+  absl::Status Sum(absl::Span<const uint8_t* const> arrays, engine::Elements sum) override {
+    static_assert(kSumArraysMax <= cuda::kSumInputsMax);
+    DP_CHECK(arrays.size() <= kSumArraysMax);
+    return Launch("Sum", [&] {
+      return WithDeviceElement(sum.type, [&]<typename T>(T*) {
+        return cuda::Sum(stream_, reinterpret_cast<const T* const*>(arrays.data()),
+                         static_cast<int>(arrays.size()), static_cast<int64_t>(sum.count()),
+                         reinterpret_cast<T*>(sum.bytes.data()));
       });
     });
   }

@@ -27,10 +27,18 @@ constexpr DataType kFloats[] = {DataType::kFloat32, DataType::kFloat64, DataType
                                 DataType::kBfloat16};
 
 // Random values of a type, as bytes.
-std::vector<uint8_t> BytesOf(DataType type, size_t count) {
-  std::vector<float> values = RandomValues<float>(static_cast<int64_t>(count), 7);
+std::vector<uint8_t> BytesOf(DataType type, size_t count, size_t seed = 7) {
+  std::vector<float> values = RandomValues<float>(static_cast<int64_t>(count), seed);
   std::vector<uint8_t> bytes(count * engine::SizeOf(type));
   engine::Convert(ConstElements(absl::MakeConstSpan(values)), {type, absl::MakeSpan(bytes)});
+  return bytes;
+}
+
+// The same for whole numbers too, which are any bits: their sums wrap around.
+std::vector<uint8_t> AnyBytes(DataType type, size_t count, size_t seed) {
+  std::vector<uint8_t> bytes = BytesOf(DataType::kFloat32, 2 * count, 7 + seed);
+  if (engine::IsFloat(type)) bytes = BytesOf(type, count, 7 + seed);
+  bytes.resize(count * engine::SizeOf(type));
   return bytes;
 }
 
@@ -92,6 +100,32 @@ TEST_F(CudaMathTest, SumsTheSquaresOfEachChunk) {
     const DeviceArray<double> sums(3);
     Await(Math().SumSquares({type, {values.data(), bytes.size()}}, {sums.data(), 3}));
     EXPECT_THAT(sums.Read(), Pointwise(DoubleNear(1e-7), expected)) << engine::NameOf(type);
+  }
+}
+
+// Every number of arrays has another tree, and 16-bit floats are rounded once. The sum goes into
+// the first array, as a gradient's does.
+TEST_F(CudaMathTest, SumsOfAllTypesHaveTheBitsOfTheHost) {
+  constexpr size_t kCount = 300;
+  for (const DataType type :
+       {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16, DataType::kBfloat16,
+        DataType::kInt32, DataType::kInt64, DataType::kUint8}) {
+    std::vector<std::vector<uint8_t>> arrays;
+    for (size_t i = 0; i < kSumArraysMax; ++i) arrays.push_back(AnyBytes(type, kCount, i));
+    for (size_t count = 1; count <= kSumArraysMax; ++count) {
+      std::vector<uint8_t> expected = arrays[0];
+      std::vector<const uint8_t*> inputs = {expected.data()};
+      std::vector<DeviceArray<uint8_t>> on_device;
+      for (size_t i = 0; i < count; ++i) on_device.emplace_back(arrays[i]);
+      std::vector<const uint8_t*> device_inputs = {on_device[0].data()};
+      for (size_t i = 1; i < count; ++i) {
+        inputs.push_back(arrays[i].data());
+        device_inputs.push_back(on_device[i].data());
+      }
+      ASSERT_TRUE(host_.Sum(inputs, {type, absl::MakeSpan(expected)}).ok());
+      Await(Math().Sum(device_inputs, {type, {on_device[0].data(), expected.size()}}));
+      ASSERT_EQ(on_device[0].Read(), expected) << engine::NameOf(type) << ", " << count;
+    }
   }
 }
 

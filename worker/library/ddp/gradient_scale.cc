@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "dp/ddp.h"
+#include "worker/library/gpu/cuda_of_process.h"
 #include "worker/library/in_engine.h"
 
 namespace dp::library {
@@ -65,7 +66,7 @@ namespace dp::distributed {
 
 double clip_grad_norm(std::span<const MutableElements> gradients, double max_norm) {
   for (const MutableElements& gradient : gradients) {
-    if (!library::IsGpuMemory(gradient.data)) continue;
+    if (!library::GpuOfMemory(gradient.data)) continue;
     throw DistError(ErrorKind::kInvalidArgument,
                     "clip_grad_norm of a GPU's memory; call clip_grad_norm of the "
                     "DistributedDataParallel, which knows the stream");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -10,6 +11,8 @@ namespace dp::library {
 
 // SumSquares gives one sum for so many values.
 inline constexpr size_t kSumChunk = size_t{1} << 16;
+// Sum takes so many arrays: more than a host has GPUs.
+inline constexpr size_t kSumArraysMax = 32;
 
 // An array of floats: [samples x channels x positions].
 struct ChannelShape {
@@ -47,6 +50,9 @@ class ArrayMath {
   virtual absl::Status Scale(engine::Elements values, double factor) = 0;
   // Floats of any type; a sum of squares for each chunk.
   virtual absl::Status SumSquares(engine::ConstElements values, absl::Span<double> sums) = 0;
+  // sum = arrays[0] + arrays[1] + ..., as engine::ReduceInOrder, with its bits in every memory.
+  // Each array has the type and size of `sum`, which may be one of them.
+  virtual absl::Status Sum(absl::Span<const uint8_t* const> arrays, engine::Elements sum) = 0;
 
   // Batch normalization. Arrays by channel have no size of their own.
 

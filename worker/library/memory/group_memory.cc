@@ -20,18 +20,18 @@ size_t ChunksOf(const distributed::Elements& array) {
 
 }  // namespace
 
-GroupMemory::GroupMemory(std::optional<NcclUse> nccl, std::string context)
-    : nccl_(nccl), context_(std::move(context)) {}
+GroupMemory::GroupMemory(std::optional<GpuUse> gpu, std::string context)
+    : gpu_(gpu), context_(std::move(context)) {}
 
 void GroupMemory::Check(const absl::Status& status) const {
   OrThrow(status, ErrorSource::kOperation, context_);
 }
 
-void GroupMemory::UseDevice() const { Check(nccl_->api->UseDevice(nccl_->device)); }
+void GroupMemory::UseDevice() const { Check(gpu_->cuda->UseDevice(gpu_->device)); }
 
 BorrowedMemory GroupMemory::Borrow(size_t bytes) {
   // The memory lies beside its span, which is what the holder sees.
-  if (!nccl_) {
+  if (!gpu_) {
     struct OnHost {
       std::vector<std::max_align_t> memory;
       absl::Span<uint8_t> bytes;
@@ -51,17 +51,17 @@ BorrowedMemory GroupMemory::Borrow(size_t bytes) {
       const size_t size = memory.bytes().size();
       spare->on_gpu.emplace(size, std::move(memory));
     }
-    NcclMemory memory;
+    GpuMemory memory;
     std::shared_ptr<Spare> spare;
     absl::Span<uint8_t> bytes;
   };
   const auto found = spare_->on_gpu.find(bytes);
-  std::optional<NcclMemory> memory;
+  std::optional<GpuMemory> memory;
   if (found != spare_->on_gpu.end()) {
     memory = std::move(found->second);
     spare_->on_gpu.erase(found);
   } else {
-    memory = OrThrow(NcclMemory::Allocate(*nccl_, bytes), ErrorSource::kOperation, context_);
+    memory = OrThrow(GpuMemory::Allocate(*gpu_, bytes), ErrorSource::kOperation, context_);
   }
   const absl::Span<uint8_t> span = memory->bytes();
   const std::shared_ptr<OnGpu> on_gpu(new OnGpu{*std::move(memory), spare_, span});
@@ -70,37 +70,37 @@ BorrowedMemory GroupMemory::Borrow(size_t bytes) {
 
 void GroupMemory::Zero(absl::Span<uint8_t> memory) {
   if (memory.empty()) return;
-  if (!nccl_) return void(std::memset(memory.data(), 0, memory.size()));
+  if (!gpu_) return void(std::memset(memory.data(), 0, memory.size()));
   UseDevice();
-  Check(nccl_->api->ZeroOnStream(memory.data(), memory.size(), nccl_->stream));
+  Check(gpu_->cuda->ZeroOnStream(memory.data(), memory.size(), gpu_->stream));
 }
 
 void GroupMemory::Copy(absl::Span<const uint8_t> from, uint8_t* to) {
   if (from.empty()) return;
-  if (!nccl_) return void(std::memcpy(to, from.data(), from.size()));
+  if (!gpu_) return void(std::memcpy(to, from.data(), from.size()));
   UseDevice();
-  Check(nccl_->api->CopyOnStream(from.data(), from.size(), to, nccl_->stream));
+  Check(gpu_->cuda->CopyOnStream(from.data(), from.size(), to, gpu_->stream));
 }
 
 void GroupMemory::Read(absl::Span<const uint8_t> from, void* to) {
   if (from.empty()) return;
-  if (!nccl_) return void(std::memcpy(to, from.data(), from.size()));
+  if (!gpu_) return void(std::memcpy(to, from.data(), from.size()));
   UseDevice();
-  Check(nccl_->api->Copy(from.data(), from.size(), static_cast<uint8_t*>(to), nccl_->stream));
+  Check(gpu_->cuda->Copy(from.data(), from.size(), static_cast<uint8_t*>(to), gpu_->stream));
 }
 
 void GroupMemory::Write(const void* from, absl::Span<uint8_t> to) {
   if (to.empty()) return;
-  if (!nccl_) return void(std::memcpy(to.data(), from, to.size()));
+  if (!gpu_) return void(std::memcpy(to.data(), from, to.size()));
   UseDevice();
-  Check(nccl_->api->Copy(static_cast<const uint8_t*>(from), to.size(), to.data(), nccl_->stream));
+  Check(gpu_->cuda->Copy(static_cast<const uint8_t*>(from), to.size(), to.data(), gpu_->stream));
 }
 
 ArrayMath& GroupMemory::math() {
-  if (nccl_) UseDevice();
+  if (gpu_) UseDevice();
   if (math_ != nullptr) return *math_;
-  if (nccl_) {
-    math_ = OrThrow(MakeDeviceMath(*nccl_), ErrorSource::kCaller, context_);
+  if (gpu_) {
+    math_ = OrThrow(MakeDeviceMath(*gpu_), ErrorSource::kCaller, context_);
   } else {
     math_ = std::make_unique<HostMath>();
   }

@@ -10,8 +10,8 @@
 
 #include "absl/types/span.h"
 #include "dp/elements.h"
+#include "worker/library/gpu/gpu_memory.h"
 #include "worker/library/memory/array_math.h"
-#include "worker/library/nccl/nccl_use.h"
 
 namespace dp::library {
 
@@ -19,16 +19,17 @@ namespace dp::library {
 using BorrowedMemory = std::shared_ptr<absl::Span<uint8_t>>;
 
 // The memory in which the ranks of a group keep their models: the host's, or with backend nccl a
-// GPU's. There every call is ordered on the program's stream, between the earlier and the later
-// work. It returns at once, unless it says that it waits, and chooses the calling thread's device.
-// Throws DistError: kUnsupported arithmetic on a GPU in a build without CUDA; kLimit no memory is
-// left; else the GPU's. Calls come from one thread at a time.
+// GPU's. DataParallel sums in it, too. On a GPU every call is ordered on the program's stream,
+// between the earlier and the later work. It returns at once, unless it says that it waits, and
+// chooses the calling thread's device. Throws DistError: kUnsupported arithmetic on a GPU in a
+// build without CUDA; kLimit no memory is left; else the GPU's. Calls come from one thread at a
+// time.
 class GroupMemory {
  public:
   // `context` begins the messages of errors.
-  GroupMemory(std::optional<NcclUse> nccl, std::string context);
+  GroupMemory(std::optional<GpuUse> gpu, std::string context);
 
-  bool is_gpu() const { return nccl_.has_value(); }
+  bool is_gpu() const { return gpu_.has_value(); }
 
   // Holds anything at first, and begins at a multiple of 16 bytes. Memory that is given back stays
   // this object's for the next, until FreeSpare.
@@ -36,7 +37,7 @@ class GroupMemory {
   void FreeSpare() { spare_->on_gpu.clear(); }
 
   void Zero(absl::Span<uint8_t> memory);
-  // Within this memory; `to` has as many bytes.
+  // Within this memory, or from another GPU's; `to` has as many bytes.
   void Copy(absl::Span<const uint8_t> from, uint8_t* to);
   // To the host's memory, and from it. These wait for the stream.
   void Read(absl::Span<const uint8_t> from, void* to);
@@ -54,12 +55,12 @@ class GroupMemory {
  private:
   // Memory that was given back, by size.
   struct Spare {
-    std::multimap<size_t, NcclMemory> on_gpu;
+    std::multimap<size_t, GpuMemory> on_gpu;
   };
 
   void UseDevice() const;
 
-  const std::optional<NcclUse> nccl_;
+  const std::optional<GpuUse> gpu_;
   const std::string context_;
   const std::shared_ptr<Spare> spare_ = std::make_shared<Spare>();
   std::unique_ptr<ArrayMath> math_;  // made at the first use

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 
 class GroupMemoryTest : public ::testing::Test {
  protected:
-  GroupMemory OnGpu() { return {NcclUse{.api = &nccl_}, "test"}; }
+  GroupMemory OnGpu() { return {GpuUse{.cuda = &nccl_}, "test"}; }
 
   engine::FakeNccl nccl_{[](const void*, size_t) { return false; }};
 };

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include "base/check.h"
 #include "worker/engine/collectives/reduce/convert.h"
 #include "worker/engine/collectives/reduce/half_floats.h"
+#include "worker/engine/collectives/reduce/ordered_reduce.h"
 #include "worker/library/memory/batch_statistics.h"
 
 namespace dp::library {
@@ -82,6 +84,12 @@ absl::Status HostMath::SumSquares(engine::ConstElements values, absl::Span<doubl
         sums[chunk] += SquareOf(value);
     }
   });
+  return absl::OkStatus();
+}
+
+absl::Status HostMath::Sum(absl::Span<const uint8_t* const> arrays, engine::Elements sum) {
+  const std::vector<const void*> inputs(arrays.begin(), arrays.end());
+  engine::ReduceInOrder(inputs, sum.type, sum.count(), engine::ReduceOp::kSum, sum.bytes.data());
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@ class HostMath : public ArrayMath {
   absl::Status Convert(engine::ConstElements from, engine::Elements to) override;
   absl::Status Scale(engine::Elements values, double factor) override;
   absl::Status SumSquares(engine::ConstElements values, absl::Span<double> sums) override;
+  absl::Status Sum(absl::Span<const uint8_t* const> arrays, engine::Elements sum) override;
 
   size_t Workspace(const ChannelShape&) const override { return 0; }
   absl::Status SumUp(const ChannelShape& shape, const float* values, double* workspace,

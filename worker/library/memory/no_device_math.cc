@@ -4,7 +4,7 @@
 
 namespace dp::library {
 
-absl::StatusOr<std::unique_ptr<ArrayMath>> MakeDeviceMath(const NcclUse&) {
+absl::StatusOr<std::unique_ptr<ArrayMath>> MakeDeviceMath(const GpuUse&) {
   return absl::UnimplementedError("built without kernels for GPUs");
 }
 

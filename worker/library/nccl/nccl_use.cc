@@ -7,6 +7,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "worker/engine/collectives/nccl/nccl_group.h"
+#include "worker/library/gpu/cuda_of_process.h"
 
 namespace dp::library {
 namespace {
@@ -32,6 +33,7 @@ absl::StatusOr<engine::NcclApi*> LoadedNccl() {
       return absl::UnimplementedError(
           absl::StrCat("backend nccl cannot be used: ", std::string(loaded.status().message()),
                        "; backends auto, shm and gloo need no GPU"));
+    DP_RETURN_IF_ERROR(TheCuda().status());  // GpuOfMemory asks it
     nccl.loaded = *std::move(loaded);
   }
   return nccl.loaded.get();
@@ -57,6 +59,7 @@ void ReplaceNccl(engine::NcclApi* nccl) {
   NcclOfProcess& process = TheNccl();
   MutexLock lock(process.mu);
   process.replaced = nccl;
+  ReplaceCuda(nccl);
 }
 
 absl::StatusOr<NcclUse> PrepareNccl(const NcclPlace& place, const Variables& variables) {
@@ -110,23 +113,5 @@ absl::StatusOr<bool> AreOnDevice(const NcclUse& use, absl::string_view verb,
                      "group of backend gloo by new_group"));
   return !host;
 }
-
-bool IsGpuMemory(const void* memory) {
-  NcclOfProcess& nccl = TheNccl();
-  MutexLock lock(nccl.mu);
-  engine::NcclApi* const api = nccl.replaced != nullptr ? nccl.replaced : nccl.loaded.get();
-  if (api == nullptr || memory == nullptr) return false;
-  const absl::StatusOr<std::optional<int>> device = api->DeviceOf(memory);
-  return device.ok() && device->has_value();
-}
-
-absl::StatusOr<NcclMemory> NcclMemory::Allocate(const NcclUse& use, size_t bytes) {
-  if (bytes == 0) return NcclMemory({nullptr, FreedByNccl{use}}, 0);
-  DP_RETURN_IF_ERROR(use.api->UseDevice(use.device));
-  DP_ASSIGN_OR_RETURN(uint8_t* const memory, use.api->Allocate(bytes));
-  return NcclMemory({memory, FreedByNccl{use}}, bytes);
-}
-
-void NcclMemory::FreedByNccl::operator()(uint8_t* memory) const { use.api->Free(memory); }
 
 }  // namespace dp::library

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -9,10 +7,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "dp/elements.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/collectives/nccl/nccl_api.h"
+#include "worker/library/gpu/gpu_memory.h"
 #include "worker/library/nccl/nccl_options.h"
 #include "worker/library/open_store.h"
 
@@ -26,6 +24,8 @@ struct NcclUse {
   int device = 0;
   void* stream = nullptr;
   bool blocking_wait = false;
+
+  GpuUse gpu() const { return {api, device, stream}; }
 };
 
 struct NcclGroup {
@@ -42,7 +42,7 @@ absl::StatusOr<NcclUse> PrepareNccl(const NcclPlace& place, const Variables& var
 absl::StatusOr<NcclGroup> OpenNccl(OpenStore& store, int rank, int size, absl::Duration timeout,
                                    const NcclPlace& place, const Variables& variables);
 
-// From now on the process uses this NCCL; null: its own again. For tests.
+// From now on the process uses this NCCL, and it as CUDA's runtime; null: its own again. For tests.
 void ReplaceNccl(engine::NcclApi* nccl);
 
 // Whether the arrays of `verb` are memory of the group's GPU. Chooses the calling thread's device.
@@ -50,27 +50,5 @@ void ReplaceNccl(engine::NcclApi* nccl);
 // or the host's with a verb that takes a GPU's only.
 absl::StatusOr<bool> AreOnDevice(const NcclUse& use, absl::string_view verb,
                                  std::initializer_list<distributed::Elements> arrays);
-
-// Whether the memory is a GPU's. False in a process that has no group over NCCL.
-bool IsGpuMemory(const void* memory);
-
-// Memory of a group's GPU. Holds anything at first.
-class NcclMemory {
- public:
-  // Errors: those of NcclApi.
-  static absl::StatusOr<NcclMemory> Allocate(const NcclUse& use, size_t bytes);
-  absl::Span<uint8_t> bytes() const { return {memory_.get(), bytes_}; }
-
- private:
-  struct FreedByNccl {
-    NcclUse use;
-    void operator()(uint8_t* memory) const;
-  };
-  NcclMemory(std::unique_ptr<uint8_t, FreedByNccl> memory, size_t bytes)
-      : memory_(std::move(memory)), bytes_(bytes) {}
-
-  std::unique_ptr<uint8_t, FreedByNccl> memory_;
-  size_t bytes_ = 0;
-};
 
 }  // namespace dp::library

@@ -1,14 +1,12 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "worker/engine/collectives/cuda/cuda_api.h"
 #include "worker/engine/collectives/group.h"
 
 namespace dp::engine {
@@ -26,23 +24,18 @@ struct NcclTuning {
   int ctas_max = 0;
 };
 
-// The few entry points of NCCL and the CUDA runtime that a group needs, without their headers. No
-// call blocks on a peer: communicators are non-blocking, and the caller polls what is in progress.
-// Each communicator is used by one thread.
+// The few entry points of NCCL that a group needs, and those of the CUDA runtime for its streams,
+// without their headers. No call blocks on a peer: communicators are non-blocking, and the caller
+// polls what is in progress. Each communicator is used by one thread.
 // Errors of all calls: Unavailable a peer or the network failed; Internal otherwise. Calls before
 // the communicator has joined (UniqueId, Join, Joined) have two more. FailedPrecondition: this
 // host's system failed, for example for want of shared memory or descriptors. ResourceExhausted:
 // the GPU's memory is full. The message has the library's own words.
-class NcclApi {
+class NcclApi : public CudaApi {
  public:
   using Communicator = void*;
-  using Stream = void*;
   using Event = void*;
 
-  virtual ~NcclApi() = default;
-
-  // Chooses the calling thread's device.
-  virtual absl::Status UseDevice(int device) = 0;
   // The GPU's place in its host. Two devices of a host with one place are the same GPU.
   virtual absl::StatusOr<std::string> PlaceOf(int device) = 0;
 
@@ -78,21 +71,6 @@ class NcclApi {
   virtual absl::StatusOr<bool> Passed(Event event) = 0;
   virtual absl::Status WaitOnStream(Stream stream, Event event) = 0;
   virtual void FreeEvent(Event event) = 0;
-
-  // Memory of the chosen device. Errors: also ResourceExhausted.
-  virtual absl::StatusOr<uint8_t*> Allocate(size_t bytes) = 0;
-  virtual void Free(uint8_t* memory) = 0;
-  // The device whose kernels can use this memory as it is; nothing for the host's memory. Memory
-  // that CUDA manages is the chosen device's.
-  virtual absl::StatusOr<std::optional<int>> DeviceOf(const void* memory) = 0;
-  // Between any two memories, after the earlier work of `stream`; blocks until the copy is done.
-  virtual absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) = 0;
-  // The same between two memories of the chosen device, but returns at once: `stream` copies before
-  // its later work.
-  virtual absl::Status CopyOnStream(const uint8_t* from, size_t bytes, uint8_t* to,
-                                    Stream stream) = 0;
-  // Fills the device's memory with zeros, as CopyOnStream copies.
-  virtual absl::Status ZeroOnStream(uint8_t* memory, size_t bytes, Stream stream) = 0;
 };
 
 // Loads NCCL and the CUDA runtime at run time, so a program that offers NCCL starts on hosts

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <nccl.h>
 
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -231,8 +232,23 @@ TEST_F(NcclCallsTest, ACopyAndZerosOnAStreamReturnAtOnce) {
   auto* const to = static_cast<uint8_t*>(At(0x20));
   EXPECT_TRUE(api_->CopyOnStream(static_cast<uint8_t*>(At(0x10)), 5, to, stream_).ok());
   EXPECT_TRUE(api_->ZeroOnStream(to, 7, stream_).ok());
-  EXPECT_EQ(ToCuda(), absl::StrCat("copy 0x20 0x10 bytes=5 kind=", cudaMemcpyDeviceToDevice,
+  EXPECT_EQ(ToCuda(), absl::StrCat("copy 0x20 0x10 bytes=5 kind=", cudaMemcpyDefault,
                                    " 0x50\nset 0x20 0 bytes=7 0x50\n"));
+}
+
+TEST_F(NcclCallsTest, GpusAreCountedChosenAndAwaitedWithoutNccl) {
+  const std::unique_ptr<CudaApi> cuda = LoadCuda().value();
+  EXPECT_EQ(cuda->DeviceCount().value(), 4);
+  EXPECT_TRUE(cuda->UseDevice(2).ok());
+  EXPECT_EQ(cuda->ChosenDevice().value(), 3);  // the runtime's word counts
+  EXPECT_TRUE(cuda->AwaitDevice().ok());
+  EXPECT_EQ(ToCuda(), "device 2\nawait device\n");
+  EXPECT_EQ(ToNccl(), "");
+}
+
+TEST_F(NcclCallsTest, TheProgramDoesNotFindAnErrorAgain) {
+  EXPECT_FALSE(api_->Allocate(size_t{1} << 50).ok());
+  EXPECT_EQ(ToCuda(), "forget error\n");
 }
 
 TEST_F(NcclCallsTest, MemoryIsThatOfItsGpuAndManagedMemoryThatOfTheChosenOne) {

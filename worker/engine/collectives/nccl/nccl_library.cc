@@ -1,5 +1,3 @@
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <nccl.h>
 
 #include <array>
@@ -12,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "worker/engine/collectives/cuda/cuda_library.h"
 #include "worker/engine/collectives/nccl/nccl_api.h"
 
 // The real NCCL. Compiling needs its headers; only LoadNccl needs its libraries.
@@ -19,8 +18,8 @@
 namespace dp::engine {
 namespace {
 
-// The entry points, with their types from the headers and their addresses from the libraries.
-struct Entries {
+// The entry points of NCCL, and those of CUDA for streams and events.
+struct NcclEntries {
 #define DP_NCCL_ENTRY(name) decltype(&::name) name = nullptr
   DP_NCCL_ENTRY(ncclGetVersion);
   DP_NCCL_ENTRY(ncclGetUniqueId);
@@ -41,54 +40,27 @@ struct Entries {
   DP_NCCL_ENTRY(ncclGroupEnd);
   DP_NCCL_ENTRY(ncclGetErrorString);
   DP_NCCL_ENTRY(ncclGetLastError);
-  DP_NCCL_ENTRY(cudaSetDevice);
   DP_NCCL_ENTRY(cudaDeviceGetPCIBusId);
-  DP_NCCL_ENTRY(cudaPointerGetAttributes);
   DP_NCCL_ENTRY(cudaDeviceGetStreamPriorityRange);
   DP_NCCL_ENTRY(cudaStreamDestroy);
-  DP_NCCL_ENTRY(cudaStreamSynchronize);
-  DP_NCCL_ENTRY(cudaMemcpyAsync);
-  DP_NCCL_ENTRY(cudaMemsetAsync);
   DP_NCCL_ENTRY(cudaEventQuery);
   DP_NCCL_ENTRY(cudaEventDestroy);
-  DP_NCCL_ENTRY(cudaGetErrorString);
 #undef DP_NCCL_ENTRY
   // The header overloads these, so their types are written out.
-  cudaError_t (*cudaMalloc)(void**, size_t) = nullptr;
-  cudaError_t (*cudaFree)(void*) = nullptr;
   cudaError_t (*cudaStreamCreateWithPriority)(cudaStream_t*, unsigned, int) = nullptr;
   cudaError_t (*cudaEventCreateWithFlags)(cudaEvent_t*, unsigned) = nullptr;
   cudaError_t (*cudaEventRecord)(cudaEvent_t, cudaStream_t) = nullptr;
   cudaError_t (*cudaStreamWaitEvent)(cudaStream_t, cudaEvent_t, unsigned) = nullptr;
 };
 
-absl::StatusOr<void*> Open(const std::string& library) {
-  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr)
-    return absl::UnavailableError(absl::StrCat("cannot load ", library, ": ", dlerror(),
-                                               "; install it or set LD_LIBRARY_PATH"));
-  return handle;
-}
-
-template <typename Function>
-absl::Status Find(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  if (*function == nullptr)
-    return absl::UnavailableError(absl::StrCat("no ", name, " in the library: too old"));
-  return absl::OkStatus();
-}
-
-// The libraries stay loaded until the process ends, since NCCL's threads may run that long.
-absl::StatusOr<Entries> FindEntries() {
-  DP_ASSIGN_OR_RETURN(void* nccl, Open("libnccl.so.2"));
-  DP_ASSIGN_OR_RETURN(void* cuda, Open(absl::StrCat("libcudart.so.", CUDART_VERSION / 1000)));
-  Entries e;
+absl::StatusOr<NcclEntries> FindNcclEntries(void* nccl, void* cuda) {
+  NcclEntries e;
   absl::Status status;
-#define DP_NCCL_FIND(library, name) status.Update(Find(library, #name, &e.name))
+#define DP_NCCL_FIND(library, name) status.Update(FindEntry(library, #name, &e.name))
   DP_NCCL_FIND(nccl, ncclGetVersion);
   DP_NCCL_FIND(nccl, ncclGetUniqueId);
   DP_NCCL_FIND(nccl, ncclCommInitRankConfig);
-  (void)Find(nccl, "ncclCommInitRankScalable", &e.ncclCommInitRankScalable);  // may be absent
+  (void)FindEntry(nccl, "ncclCommInitRankScalable", &e.ncclCommInitRankScalable);  // may be absent
   DP_NCCL_FIND(nccl, ncclCommGetAsyncError);
   DP_NCCL_FIND(nccl, ncclCommFinalize);
   DP_NCCL_FIND(nccl, ncclCommDestroy);
@@ -104,19 +76,11 @@ absl::StatusOr<Entries> FindEntries() {
   DP_NCCL_FIND(nccl, ncclGroupEnd);
   DP_NCCL_FIND(nccl, ncclGetErrorString);
   DP_NCCL_FIND(nccl, ncclGetLastError);
-  DP_NCCL_FIND(cuda, cudaSetDevice);
   DP_NCCL_FIND(cuda, cudaDeviceGetPCIBusId);
-  DP_NCCL_FIND(cuda, cudaPointerGetAttributes);
   DP_NCCL_FIND(cuda, cudaDeviceGetStreamPriorityRange);
   DP_NCCL_FIND(cuda, cudaStreamDestroy);
-  DP_NCCL_FIND(cuda, cudaStreamSynchronize);
-  DP_NCCL_FIND(cuda, cudaMemcpyAsync);
-  DP_NCCL_FIND(cuda, cudaMemsetAsync);
   DP_NCCL_FIND(cuda, cudaEventQuery);
   DP_NCCL_FIND(cuda, cudaEventDestroy);
-  DP_NCCL_FIND(cuda, cudaGetErrorString);
-  DP_NCCL_FIND(cuda, cudaMalloc);
-  DP_NCCL_FIND(cuda, cudaFree);
   DP_NCCL_FIND(cuda, cudaStreamCreateWithPriority);
   DP_NCCL_FIND(cuda, cudaEventCreateWithFlags);
   DP_NCCL_FIND(cuda, cudaEventRecord);
@@ -187,17 +151,10 @@ ncclConfig_t ConfigOf(const NcclTuning& tuning) {
   return config;
 }
 
-// The device as the runtime keeps it: per thread, and 0 until one is chosen.
-thread_local int chosen_device = 0;
-
-class NcclLibrary : public NcclApi {
+class NcclLibrary : public CudaCalls<NcclApi> {
  public:
-  explicit NcclLibrary(const Entries& entries) : call_(entries) {}
-
-  absl::Status UseDevice(int device) override {
-    chosen_device = device;
-    return FromCuda("cudaSetDevice", call_.cudaSetDevice(device));
-  }
+  NcclLibrary(const NcclEntries& entries, const CudaEntries& cuda)
+      : CudaCalls(cuda), call_(entries) {}
 
   absl::StatusOr<std::string> PlaceOf(int device) override {
     char place[32] = "";
@@ -303,44 +260,6 @@ class NcclLibrary : public NcclApi {
     (void)call_.cudaEventDestroy(static_cast<cudaEvent_t>(event));
   }
 
-  absl::StatusOr<uint8_t*> Allocate(size_t bytes) override {
-    void* memory = nullptr;
-    const cudaError_t allocated = call_.cudaMalloc(&memory, bytes);
-    if (allocated == cudaErrorMemoryAllocation) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the GPU has no room for ", bytes, " more bytes, which collectives need"));
-    }
-    DP_RETURN_IF_ERROR(FromCuda("cudaMalloc", allocated));
-    return static_cast<uint8_t*>(memory);
-  }
-  // As FreeStream.
-  void Free(uint8_t* memory) override { (void)call_.cudaFree(memory); }
-  absl::StatusOr<std::optional<int>> DeviceOf(const void* memory) override {
-    cudaPointerAttributes attributes{};
-    DP_RETURN_IF_ERROR(
-        FromCuda("cudaPointerGetAttributes", call_.cudaPointerGetAttributes(&attributes, memory)));
-    if (attributes.type == cudaMemoryTypeDevice) return attributes.device;
-    if (attributes.type == cudaMemoryTypeManaged) return chosen_device;
-    return std::nullopt;
-  }
-
-  absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) override {
-    auto* on = static_cast<cudaStream_t>(stream);
-    DP_RETURN_IF_ERROR(
-        FromCuda("cudaMemcpyAsync", call_.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, on)));
-    return FromCuda("cudaStreamSynchronize", call_.cudaStreamSynchronize(on));
-  }
-  absl::Status CopyOnStream(const uint8_t* from, size_t bytes, uint8_t* to,
-                            Stream stream) override {
-    return FromCuda("cudaMemcpyAsync",
-                    call_.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
-                                          static_cast<cudaStream_t>(stream)));
-  }
-  absl::Status ZeroOnStream(uint8_t* memory, size_t bytes, Stream stream) override {
-    return FromCuda("cudaMemsetAsync",
-                    call_.cudaMemsetAsync(memory, 0, bytes, static_cast<cudaStream_t>(stream)));
-  }
-
  private:
   absl::StatusOr<ncclResult_t> StateOf(Communicator communicator) const {
     ncclResult_t state = ncclSuccess;
@@ -419,20 +338,18 @@ class NcclLibrary : public NcclApi {
     return status;
   }
 
-  absl::Status FromCuda(absl::string_view call, cudaError_t result) const {
-    if (result == cudaSuccess) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("CUDA: ", call, " on device ", chosen_device, ": ",
-                                            call_.cudaGetErrorString(result)));
-  }
-
-  const Entries call_;
+  const NcclEntries call_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NcclApi>> LoadNccl() {
-  DP_ASSIGN_OR_RETURN(const Entries entries, FindEntries());
-  return std::make_unique<NcclLibrary>(entries);
+  // Both stay loaded until the process ends, since NCCL's threads may run that long.
+  DP_ASSIGN_OR_RETURN(void* const nccl, OpenLibrary("libnccl.so.2"));
+  DP_ASSIGN_OR_RETURN(void* const cuda, OpenCudaLibrary());
+  DP_ASSIGN_OR_RETURN(const NcclEntries entries, FindNcclEntries(nccl, cuda));
+  DP_ASSIGN_OR_RETURN(const CudaEntries cuda_entries, FindCudaEntries(cuda));
+  return std::make_unique<NcclLibrary>(entries, cuda_entries);
 }
 
 }  // namespace dp::engine

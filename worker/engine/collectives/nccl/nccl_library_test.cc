@@ -49,6 +49,26 @@ TEST(NcclLibraryTest, AMissingLibraryIsNamedWithTheRemedy) {
                     EndsWith("; install it or set LD_LIBRARY_PATH")));
 }
 
+TEST(NcclLibraryTest, CudasRuntimeLoadsAlone) {
+  if (absl::string_view(DP_CUDA_LIBRARY).empty()) {
+    EXPECT_EQ(LoadCuda().status(), absl::UnimplementedError("built without CUDA"));
+  } else if (dlopen(DP_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL) != nullptr) {
+    EXPECT_TRUE(LoadCuda().ok()) << LoadCuda().status();
+  } else {
+    EXPECT_THAT(std::string(LoadCuda().status().message()),
+                AllOf(StartsWith(absl::StrCat("cannot load ", DP_CUDA_LIBRARY, ": ")),
+                      EndsWith("; install it or set LD_LIBRARY_PATH")));
+  }
+}
+
+TEST(NcclLibraryTest, AHostWithoutAGpuHasNoneToCount) {
+  auto cuda = LoadCuda();
+  if (!cuda.ok()) GTEST_SKIP() << cuda.status();
+  const auto count = (*cuda)->DeviceCount();
+  if (count.ok()) GTEST_SKIP() << "this host has a CUDA device";
+  EXPECT_THAT(std::string(count.status().message()), HasSubstr("CUDA: cudaGetDeviceCount "));
+}
+
 TEST(NcclLibraryTest, ItTellsItsVersion) {
   auto api = LoadNccl();
   if (!api.ok()) GTEST_SKIP() << api.status();

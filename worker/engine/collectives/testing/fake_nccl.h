@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "worker/engine/collectives/local/rank_part.h"
 #include "worker/engine/collectives/nccl/nccl_api.h"
+#include "worker/engine/collectives/testing/fake_kernels.h"
 
 namespace dp::engine {
 
@@ -35,7 +36,7 @@ inline Collective SumOf(absl::Span<float> data) {
 // called. An abort ends the rank's kernels where they are, so what waits for them goes on, with
 // invalid results. Rejects memory that is not the device's; the real one rejects it or ends the
 // process. Thread-safe; one for all ranks.
-class FakeNccl : public NcclApi {
+class FakeNccl : public NcclApi, public FakeKernels {
  public:
   // Whether these bytes lie in the device's memory.
   using OnDevice = std::function<bool(const void* memory, size_t bytes)>;
@@ -125,8 +126,7 @@ class FakeNccl : public NcclApi {
     moved_.NotifyAll();
   }
 
-  // Gives `work` on the device's memory to `stream`, as a kernel.
-  void Enqueue(Stream stream, std::function<void()> work) DP_EXCLUDES(mu_) {
+  void Enqueue(Stream stream, std::function<void()> work) override DP_EXCLUDES(mu_) {
     if (stream == nullptr) return work();
     MutexLock lock(mu_);
     auto done = std::make_shared<bool>(false);
@@ -135,10 +135,17 @@ class FakeNccl : public NcclApi {
     RunWhatCan();
   }
 
+  absl::StatusOr<int> DeviceCount() override { return 1; }
   absl::Status UseDevice(int device) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     chosen_device_ = device;
     ++calls_;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<int> ChosenDevice() override { return chosen_device_; }
+  absl::Status AwaitDevice() override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (!kernels_.empty()) moved_.Wait(mu_);
     return absl::OkStatus();
   }
 

@@ -1,19 +1,20 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
-#include "worker/engine/collectives/testing/fake_nccl.h"
+#include "worker/engine/collectives/testing/fake_kernels.h"
 #include "worker/library/memory/device_math.h"
 #include "worker/library/memory/host_math.h"
 
-// For tests over FakeNccl: plain loops as the kernels of its streams.
+// For tests over FakeNccl or FakeCuda: plain loops as the kernels of its streams.
 
 namespace dp::library {
 namespace {
 
 class MathOnFake : public ArrayMath {
  public:
-  MathOnFake(engine::FakeNccl& gpu, void* stream) : gpu_(gpu), stream_(stream) {}
+  MathOnFake(engine::FakeKernels& gpu, void* stream) : gpu_(gpu), stream_(stream) {}
 
   absl::Status Convert(engine::ConstElements from, engine::Elements to) override {
     return Give([=] { (void)HostMath().Convert(from, to); });
@@ -23,6 +24,10 @@ class MathOnFake : public ArrayMath {
   }
   absl::Status SumSquares(engine::ConstElements values, absl::Span<double> sums) override {
     return Give([=] { (void)HostMath().SumSquares(values, sums); });
+  }
+  absl::Status Sum(absl::Span<const uint8_t* const> arrays, engine::Elements sum) override {
+    const std::vector<const uint8_t*> given(arrays.begin(), arrays.end());
+    return Give([=] { (void)HostMath().Sum(given, sum); });
   }
   // Some, so that a caller which gives none shows.
   size_t Workspace(const ChannelShape& shape) const override { return shape.channels; }
@@ -73,14 +78,14 @@ class MathOnFake : public ArrayMath {
     return absl::OkStatus();
   }
 
-  engine::FakeNccl& gpu_;
+  engine::FakeKernels& gpu_;
   void* const stream_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ArrayMath>> MakeDeviceMath(const NcclUse& use) {
-  return std::make_unique<MathOnFake>(*static_cast<engine::FakeNccl*>(use.api), use.stream);
+absl::StatusOr<std::unique_ptr<ArrayMath>> MakeDeviceMath(const GpuUse& use) {
+  return std::make_unique<MathOnFake>(dynamic_cast<engine::FakeKernels&>(*use.cuda), use.stream);
 }
 
 }  // namespace dp::library
