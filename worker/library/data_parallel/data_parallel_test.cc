@@ -389,7 +389,7 @@ TEST(DataParallelTest, InputsThatCannotBeSplitAreRejected) {
   EXPECT_EQ(said({Rows(1, {1, 2})}, 2),
             "scatter: argument 0 of the shape [2, 1] has no dimension 2; give another dim, or the "
             "whole tensor as std::any");
-  EXPECT_EQ(ErrorOf([] { scatter({}, std::vector<std::string>{"cuda:0"}); }).kind(),
+  EXPECT_EQ(ErrorOf([] { scatter({}, std::vector<std::string>{"tpu:0"}); }).kind(),
             ErrorKind::kUnsupported);
 }
 
@@ -406,7 +406,7 @@ TEST(DataParallelTest, TheStepsWorkByThemselves) {
               Pointwise(FloatEq(), whole.forward({Rows(2, Numbers(10, 4))}).values<float>()));
   EXPECT_EQ(ErrorOf([&] { parallel_apply(modules, parts, kTwo); }).kind(),
             ErrorKind::kInvalidArgument);
-  EXPECT_EQ(ErrorOf([&] { gather(outputs, "cuda:0"); }).kind(), ErrorKind::kUnsupported);
+  EXPECT_EQ(ErrorOf([&] { gather(outputs, "tpu:0"); }).kind(), ErrorKind::kUnsupported);
 }
 
 TEST(DataParallelTest, ReplicasRunAtOnce) {

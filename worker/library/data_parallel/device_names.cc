@@ -1,56 +1,52 @@
 #include "worker/library/data_parallel/device_names.h"
 
-#include <algorithm>
 #include <set>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/status.h"
+#include "worker/library/gpu/device_name.h"
+#include "worker/library/memory/array_math.h"
 
 namespace dp::library {
 namespace {
 
 // Each is a thread.
 constexpr size_t kDevicesMax = 256;
-constexpr const char* kAccelerators[] = {"cuda", "hip", "mps", "tpu", "xla", "xpu"};
 
 template <typename... Words>
 absl::Status BadDevices(const Words&... words) {
   return absl::InvalidArgumentError(absl::StrCat("DataParallel: ", words...));
 }
 
-bool IsNumber(absl::string_view text) {
-  int number = 0;
-  return !text.empty() && text.find_first_not_of("0123456789") == text.npos &&
-         absl::SimpleAtoi(text, &number) && absl::StrCat(number) == text;
+absl::StatusOr<DeviceName> ParsedDevice(const std::string& device) {
+  absl::StatusOr<DeviceName> parsed = ParseDevice(device);
+  if (parsed.ok()) return parsed;
+  return absl::Status(parsed.status().code(),
+                      absl::StrCat("DataParallel: ", std::string(parsed.status().message())));
 }
 
 }  // namespace
 
-absl::Status CheckDevice(const std::string& device) {
-  const std::string kind = device.substr(0, device.find(':'));
-  if (std::find(std::begin(kAccelerators), std::end(kAccelerators), kind) !=
-      std::end(kAccelerators)) {
-    return absl::UnimplementedError(absl::StrCat(
-        "DataParallel: device '", device,
-        "' is an accelerator, and this release has CPU devices only; give cpu:0, cpu:1, ..., or "
-        "train with one process for each GPU, as jobs of dp do"));
-  }
-  absl::string_view number = device;
-  if (absl::ConsumePrefix(&number, "cpu:") && IsNumber(number)) return absl::OkStatus();
-  return BadDevices("device '", device, "' is unknown; give cpu:0, cpu:1, ...");
-}
+absl::Status CheckDevice(const std::string& device) { return ParsedDevice(device).status(); }
 
 absl::Status CheckDevices(absl::Span<const std::string> devices) {
   if (devices.empty() || devices.size() > kDevicesMax)
     return BadDevices(devices.size(), " devices are given; give 1 to ", kDevicesMax);
   std::set<std::string> seen;
+  bool gpus = false;
   for (const std::string& device : devices) {
-    DP_RETURN_IF_ERROR(CheckDevice(device));
+    DP_ASSIGN_OR_RETURN(const DeviceName parsed, ParsedDevice(device));
+    if (!parsed.is_gpu && !parsed.number)
+      return BadDevices("device '", device, "' has no number; give cpu:0, cpu:1, ...");
+    if (seen.empty()) gpus = parsed.is_gpu;
+    if (parsed.is_gpu != gpus)
+      return BadDevices("devices '", devices[0], "' and '", device,
+                        "' are of two kinds, and replicas are alike; give CPUs only, or GPUs only");
     if (!seen.insert(device).second)
       return BadDevices("device '", device, "' is given twice; give each device once");
   }
+  if (gpus && devices.size() > kSumArraysMax)
+    return BadDevices(devices.size(), " GPUs are given; give 1 to ", kSumArraysMax);
   return absl::OkStatus();
 }
 
@@ -61,7 +57,12 @@ absl::Status CheckDataParallelOptions(const distributed::DataParallelOptions& op
   if (options.device_ids.empty())
     return BadDevices("output_device is ", options.output_device,
                       " without device_ids; give both, or none");
-  return CheckDevice(options.output_device);
+  DP_ASSIGN_OR_RETURN(const DeviceName output, ParsedDevice(options.output_device));
+  DP_ASSIGN_OR_RETURN(const DeviceName first, ParsedDevice(options.device_ids[0]));
+  if (output.is_gpu && !first.is_gpu)
+    return BadDevices("output_device '", options.output_device,
+                      "' is a GPU, and device_ids are CPUs; give a CPU");
+  return absl::OkStatus();
 }
 
 }  // namespace dp::library

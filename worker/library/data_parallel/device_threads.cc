@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "dp/errors.h"
 #include "worker/library/dist_error.h"
+#include "worker/library/gpu/cuda_of_process.h"
 
 namespace dp::library {
 namespace {
@@ -29,13 +30,23 @@ using distributed::ErrorKind;
   }
 }
 
+// The work may choose another GPU, or leave work to the GPU behind it.
+void RunOn(const Device& device, const std::function<void()>& work) {
+  if (!device.gpu) return work();
+  engine::CudaApi* const cuda = OrThrow(TheCuda(), ErrorSource::kOperation);
+  OrThrow(cuda->UseDevice(*device.gpu), ErrorSource::kOperation);
+  work();
+  OrThrow(cuda->UseDevice(*device.gpu), ErrorSource::kOperation);
+  OrThrow(cuda->AwaitDevice(), ErrorSource::kOperation);
+}
+
 }  // namespace
 
-DeviceThreads::DeviceThreads(std::vector<std::string> devices)
+DeviceThreads::DeviceThreads(std::vector<Device> devices)
     : devices_(std::move(devices)), thrown_(devices_.size()) {
   for (size_t device = 0; device < devices_.size(); ++device) {
     threads_.emplace_back([this, device] { Serve(device); });
-    pthread_setname_np(threads_.back().native_handle(), devices_[device].c_str());
+    pthread_setname_np(threads_.back().native_handle(), devices_[device].name.c_str());
   }
 }
 
@@ -60,8 +71,9 @@ void DeviceThreads::Run(const std::string& verb, size_t count,
   }
   for (size_t device = 0; device < devices_.size(); ++device) {
     if (thrown[device] == nullptr) continue;
-    ThrowOf(absl::StrCat("replica ", device, " on device ", devices_[device], ": ", verb, ": "),
-            thrown[device]);
+    ThrowOf(
+        absl::StrCat("replica ", device, " on device ", devices_[device].name, ": ", verb, ": "),
+        thrown[device]);
   }
 }
 
@@ -76,7 +88,7 @@ void DeviceThreads::Serve(size_t device) {
     }
     std::exception_ptr thrown;
     try {
-      if (work != nullptr) (*work)(device);
+      if (work != nullptr) RunOn(devices_[device], [&] { (*work)(device); });
     } catch (...) {
       thrown = std::current_exception();
     }

@@ -9,26 +9,27 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "worker/library/gpu/device.h"
 
 namespace dp::library {
 
-// A thread for each CPU device, which runs all work of that device. Run is called by one thread at
-// a time. The destructor waits for the threads.
+// A thread for each device, which runs all work of that device. On the thread of a GPU, that GPU is
+// chosen. Run is called by one thread at a time. The destructor waits for the threads.
 class DeviceThreads {
  public:
-  explicit DeviceThreads(std::vector<std::string> devices);
+  explicit DeviceThreads(std::vector<Device> devices);
   ~DeviceThreads();
 
-  // Runs work(i) on device i for the first `count` devices, and returns when all have returned. The
-  // exception of the first device that threw is thrown as a DistError that names the device and
-  // `verb`, with the exception nested.
+  // Runs work(i) on device i for the first `count` devices, and returns when all have returned, and
+  // GPUs have done what they were given. The exception of the first device that threw is thrown as
+  // a DistError that names the device and `verb`, with the exception nested.
   void Run(const std::string& verb, size_t count, const std::function<void(size_t)>& work)
       DP_EXCLUDES(mu_);
 
  private:
   void Serve(size_t device) DP_EXCLUDES(mu_);
 
-  const std::vector<std::string> devices_;
+  const std::vector<Device> devices_;
   Mutex mu_;
   CondVar changed_;
   uint64_t round_ DP_GUARDED_BY(mu_) = 0;  // of work; each device does each one once

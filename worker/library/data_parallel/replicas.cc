@@ -1,18 +1,17 @@
 #include "worker/library/data_parallel/replicas.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/program/log.h"
 #include "dp/errors.h"
-#include "worker/engine/collectives/reduce/ordered_reduce.h"
 #include "worker/library/data_parallel/device_names.h"
+#include "worker/library/data_parallel/replica_gradients.h"
+#include "worker/library/data_parallel/scatter_arguments.h"
 #include "worker/library/data_parallel/tensor_parts.h"
 #include "worker/library/dist_error.h"
-#include "worker/library/in_engine.h"
+#include "worker/library/gpu/cuda_of_process.h"
 
 namespace dp::library {
 namespace {
@@ -21,96 +20,14 @@ using distributed::Arguments;
 using distributed::DataParallelOptions;
 using distributed::DistError;
 using distributed::ErrorKind;
-using distributed::MutableElements;
 using distributed::Parameter;
 using distributed::ReplicableModule;
 using distributed::Tensor;
 
+constexpr const char* kOfDataParallel = "DataParallel";
+
 [[noreturn]] void RejectReplica(const std::string& why) {
   throw DistError(ErrorKind::kInvalidArgument, why);
-}
-
-std::string TextOf(const Parameter& parameter) {
-  return absl::StrCat("'", parameter.name, "' of ",
-                      std::string(engine::NameOf(TypeInEngine(parameter.values.type))), " ",
-                      ShapeText(parameter.shape));
-}
-
-bool AreAlike(const Parameter& a, const Parameter& b) {
-  return a.name == b.name && a.shape == b.shape && a.values.type == b.values.type &&
-         a.values.count == b.values.count;
-}
-
-void CheckReplica(const std::string& device, const std::vector<Parameter>& module,
-                  const std::vector<Parameter>& replica) {
-  if (module.size() != replica.size())
-    RejectReplica(absl::StrCat("replica on device ", device, " has ", replica.size(),
-                               " parameters, and the module ", module.size(),
-                               "; let replicate() copy the module"));
-  for (size_t p = 0; p < module.size(); ++p) {
-    if (!AreAlike(module[p], replica[p]))
-      RejectReplica(absl::StrCat("replica on device ", device, ": parameter ", p, " is ",
-                                 TextOf(replica[p]), ", and that of the module is ",
-                                 TextOf(module[p]), "; let replicate() copy the module"));
-  }
-}
-
-std::vector<MutableElements> GradientsOf(const std::string& device,
-                                         const std::vector<Parameter>& parameters) {
-  std::vector<MutableElements> gradients;
-  for (const Parameter& parameter : parameters) {
-    if (!parameter.gradient || parameter.gradient->bytes != parameter.values.bytes ||
-        parameter.gradient->type != parameter.values.type)
-      RejectReplica(absl::StrCat("replica on device ", device, ": parameter ", TextOf(parameter),
-                                 " has no gradient of this type and size; give each parameter one, "
-                                 "and make values that nothing learns buffers"));
-    gradients.push_back(*parameter.gradient);
-  }
-  return gradients;
-}
-
-// By module and parameter.
-std::vector<std::vector<MutableElements>> GradientsOf(absl::Span<ReplicableModule* const> modules,
-                                                      absl::Span<const std::string> devices) {
-  const std::vector<Parameter> first = modules[0]->parameters();
-  std::vector<std::vector<MutableElements>> gradients;
-  for (size_t i = 0; i < modules.size(); ++i) {
-    const std::vector<Parameter> parameters = modules[i]->parameters();
-    CheckReplica(devices[i], first, parameters);
-    gradients.push_back(GradientsOf(devices[i], parameters));
-  }
-  return gradients;
-}
-
-// The gradients of a replica are set to zero, which must not be those of the module.
-void CheckOwnGradients(const std::vector<std::vector<MutableElements>>& gradients,
-                       absl::Span<const std::string> devices) {
-  for (size_t i = 1; i < gradients.size(); ++i)
-    for (size_t p = 0; p < gradients[i].size(); ++p)
-      if (gradients[i][p].bytes > 0 && gradients[i][p].data == gradients[0][p].data)
-        RejectReplica(absl::StrCat("replica on device ", devices[i], ": parameter ", p,
-                                   " has its gradient in the module's memory; let replicate() "
-                                   "give each copy its own"));
-}
-
-void SetToZero(const std::vector<MutableElements>& gradients) {
-  for (const MutableElements& gradient : gradients)
-    if (gradient.bytes > 0) std::memset(gradient.data, 0, gradient.bytes);
-}
-
-// Adds the gradients of all devices into those of the first, in the slices of one device.
-void AddSlices(const std::vector<std::vector<MutableElements>>& gradients, size_t device) {
-  for (size_t p = 0; p < gradients[0].size(); ++p) {
-    const MutableElements& sum = gradients[0][p];
-    const engine::Slice slice =
-        engine::SliceOf(sum.count, static_cast<int>(device), static_cast<int>(gradients.size()));
-    const size_t begin = slice.begin * element_size(sum.type);
-    std::vector<const void*> inputs;
-    for (const auto& each : gradients)
-      inputs.push_back(static_cast<const char*>(each[p].data) + begin);
-    engine::ReduceInOrder(inputs, TypeInEngine(sum.type), slice.count, engine::ReduceOp::kSum,
-                          static_cast<char*>(sum.data) + begin);
-  }
 }
 
 ReplicableModule* NotNull(const std::string& device, ReplicableModule* replica) {
@@ -121,23 +38,69 @@ ReplicableModule* NotNull(const std::string& device, ReplicableModule* replica) 
 
 // The only element of a vector.
 Tensor ScalarOf(const Tensor& vector) {
-  Tensor scalar = distributed::zeros({}, vector.type());
-  std::memcpy(scalar.elements().data, vector.elements().data, scalar.elements().bytes);
+  Tensor scalar = distributed::empty({}, vector.type(), vector.device());
+  CopyBytes(PlaceOfTensor(vector), PlaceOfTensor(scalar), scalar.elements().bytes, kOfDataParallel);
   return scalar;
 }
 
-DataParallelOptions Checked(DataParallelOptions options) {
-  OrThrow(CheckDataParallelOptions(options), ErrorSource::kCaller);
-  if (options.output_device.empty() && !options.device_ids.empty())
-    options.output_device = options.device_ids[0];
-  return options;
+// A module on a GPU runs on all of them by default.
+std::vector<std::string> DefaultDevices(ReplicableModule& module) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : module.parameters()) {
+    const std::optional<int> gpu = GpuOfMemory(parameter.values.data);
+    if (!gpu) continue;
+    for (const Device& each : OrThrow(AllGpus(*gpu), ErrorSource::kCaller, kOfDataParallel))
+      names.push_back(each.name);
+    break;
+  }
+  return names;
+}
+
+Device FindDeviceOrThrow(const std::string& name) {
+  return OrThrow(FindDevice(name), ErrorSource::kCaller, kOfDataParallel);
 }
 
 }  // namespace
 
+std::vector<Device> FindDevices(std::span<const std::string> names) {
+  OrThrow(CheckDevices({names.data(), names.size()}), ErrorSource::kCaller);
+  std::vector<Device> devices;
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    devices.push_back(FindDeviceOrThrow(name));
+    found.push_back(devices.back().name);
+  }
+  OrThrow(CheckDevices(found), ErrorSource::kCaller);  // "cuda" may be one that is given, too
+  return devices;
+}
+
+void AwaitFirst(absl::Span<const Device> devices) {
+  if (devices[0].gpu) AwaitGpu(*devices[0].gpu, kOfDataParallel);
+}
+
+// Modules that were compiled before there were GPUs have no replicate_on.
+std::unique_ptr<ReplicableModule> ReplicaFor(const ReplicableModule& module, const Device& device) {
+  return device.gpu ? module.replicate_on(device.name) : module.replicate();
+}
+
 Replicas::Replicas(ReplicableModule& module, const DataParallelOptions& options)
-    : module_(module), options_(Checked(options)) {
-  if (!IsAlone()) threads_.emplace(options_.device_ids);
+    : module_(module), options_(options) {
+  if (options_.device_ids.empty()) options_.device_ids = DefaultDevices(module);
+  OrThrow(CheckDataParallelOptions(options_), ErrorSource::kCaller);
+  if (options_.device_ids.empty()) return;
+  devices_ = FindDevices(options_.device_ids);
+  for (size_t i = 0; i < devices_.size(); ++i) options_.device_ids[i] = devices_[i].name;
+  output_device_ =
+      options_.output_device.empty() ? devices_[0] : FindDeviceOrThrow(options_.output_device);
+  options_.output_device = output_device_.name;
+  CheckPlace("DataParallel: the module", module, devices_[0],
+             "move the module to the first of device_ids, or give that of the module first");
+  if (const std::optional<int> gpu = devices_[0].gpu) {
+    first_memory_.emplace(GpuUse{OrThrow(TheCuda(), ErrorSource::kCaller), *gpu}, kOfDataParallel);
+    const ChosenGpu chosen(*OrThrow(TheCuda(), ErrorSource::kCaller), *gpu, kOfDataParallel);
+    if (devices_.size() > 1) (void)first_memory_->math();  // the kernels are missing now, or never
+  }
+  if (!IsAlone()) threads_.emplace(devices_);
 }
 
 void Replicas::SayIdleDevices(size_t parts) {
@@ -154,12 +117,18 @@ void Replicas::SayIdleDevices(size_t parts) {
 std::vector<ReplicableModule*> Replicas::Replicate(size_t count) {
   copies_.clear();
   copies_.resize(count);
+  AwaitFirst(devices_);
   threads_->Run("replicate", count, [this](size_t device) {
-    if (device > 0) copies_[device] = std::as_const(module_).replicate();
+    if (device > 0) copies_[device] = ReplicaFor(module_, devices_[device]);
   });
   std::vector<ReplicableModule*> replicas = {&module_};
-  for (size_t device = 1; device < count; ++device)
-    replicas.push_back(NotNull(options_.device_ids[device], copies_[device].get()));
+  for (size_t i = 1; i < count; ++i) {
+    const std::string& name = devices_[i].name;
+    replicas.push_back(NotNull(name, copies_[i].get()));
+    if (devices_[i].gpu)
+      CheckPlace(absl::StrCat("replica on device ", name), *replicas.back(), devices_[i],
+                 "let replicate_on() copy it to its device");
+  }
   return replicas;
 }
 
@@ -173,14 +142,13 @@ Tensor Replicas::Forward(const Arguments& inputs) {
   }
   // Without arguments there is nothing to split, and the first device does all.
   const std::vector<Arguments> parts =
-      inputs.empty() ? std::vector<Arguments>(1)
-                     : distributed::scatter(inputs, options_.device_ids, options_.dim);
+      inputs.empty() ? std::vector<Arguments>(1) : ScatterArguments(inputs, devices_, options_.dim);
   if (!inputs.empty()) SayIdleDevices(parts.size());
   std::vector<ReplicableModule*> replicas = Replicate(parts.size());
   std::vector<Tensor> outputs(parts.size());
   threads_->Run("forward", parts.size(),
                 [&](size_t device) { outputs[device] = replicas[device]->forward(parts[device]); });
-  Tensor output = JoinTensors(outputs, options_.dim);
+  Tensor output = JoinTensors(outputs, options_.dim, output_device_);
   part_shapes_.clear();
   for (const Tensor& part : outputs) part_shapes_.push_back(part.shape());
   output_shape_ = output.shape();
@@ -191,7 +159,7 @@ Tensor Replicas::Forward(const Arguments& inputs) {
 std::vector<Tensor> Replicas::PartsOf(const Tensor& output_gradient) const {
   std::vector<int64_t> sizes;
   for (const auto& shape : part_shapes_) sizes.push_back(shape.empty() ? 1 : shape[options_.dim]);
-  std::vector<Tensor> parts = SplitTensor(output_gradient, options_.dim, sizes);
+  std::vector<Tensor> parts = SplitTensor(output_gradient, options_.dim, sizes, devices_);
   for (size_t i = 0; i < parts.size(); ++i)
     if (part_shapes_[i].empty()) parts[i] = ScalarOf(parts[i]);
   return parts;
@@ -209,13 +177,16 @@ void Replicas::Backward(const Tensor& output_gradient) {
   const std::vector<ReplicableModule*> replicas = std::exchange(replicas_, {});
   if (IsAlone()) return module_.backward(output_gradient);
   const std::vector<Tensor> parts = PartsOf(output_gradient);
-  const auto gradients = GradientsOf(replicas, options_.device_ids);
-  CheckOwnGradients(gradients, options_.device_ids);
+  const ReplicaGradients gradients(replicas, devices_);
   threads_->Run("backward", replicas.size(), [&](size_t device) {
-    if (device > 0) SetToZero(gradients[device]);
+    if (device > 0) gradients.Zero(device);
     replicas[device]->backward(parts[device]);
   });
-  threads_->Run("sum", replicas.size(), [&](size_t device) { AddSlices(gradients, device); });
+  if (first_memory_) {
+    threads_->Run("sum", 1, [&](size_t) { gradients.AddAll(*first_memory_); });
+  } else {
+    threads_->Run("sum", replicas.size(), [&](size_t device) { gradients.AddSlice(device); });
+  }
   copies_.clear();
 }
 

@@ -3,14 +3,27 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "dp/data_parallel.h"
 #include "worker/library/data_parallel/device_threads.h"
+#include "worker/library/gpu/device.h"
+#include "worker/library/memory/group_memory.h"
 
 namespace dp::library {
+
+// The devices of these names. Throws as CheckDevices and FindDevice.
+std::vector<Device> FindDevices(std::span<const std::string> names);
+
+// Other devices copy from the memory of the first, so a GPU's earlier work must be done.
+void AwaitFirst(absl::Span<const Device> devices);
+
+// A copy of the module in the memory of the device. Called on the device's thread.
+std::unique_ptr<distributed::ReplicableModule> ReplicaFor(
+    const distributed::ReplicableModule& module, const Device& device);
 
 // The working part of DataParallel: its module, and the replicas of the last forward.
 class Replicas {
@@ -24,8 +37,8 @@ class Replicas {
   const distributed::DataParallelOptions& options() const { return options_; }
 
  private:
-  // One device, or none, needs no replica.
-  bool IsAlone() const { return options_.device_ids.size() < 2; }
+  // One CPU, or no device, needs no thread.
+  bool IsAlone() const { return devices_.empty() || (devices_.size() == 1 && !devices_[0].gpu); }
   void SayIdleDevices(size_t parts);
   // The module, and copies of it for the other devices: `count` in all.
   std::vector<distributed::ReplicableModule*> Replicate(size_t count);
@@ -33,8 +46,11 @@ class Replicas {
   std::vector<distributed::Tensor> PartsOf(const distributed::Tensor& output_gradient) const;
 
   distributed::ReplicableModule& module_;
-  const distributed::DataParallelOptions options_;
+  distributed::DataParallelOptions options_;  // with numbers for all GPUs
+  std::vector<Device> devices_;
+  Device output_device_;
   std::optional<DeviceThreads> threads_;
+  std::optional<GroupMemory> first_memory_;  // that of the first GPU, where gradients are added
   // By device. The module is the first one's replica, and has no copy.
   std::vector<std::unique_ptr<distributed::ReplicableModule>> copies_;
   // Those of the last forward, until its backward.

@@ -1,9 +1,7 @@
 #include "worker/library/data_parallel/tensor_parts.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
-#include <new>
 #include <numeric>
 #include <utility>
 
@@ -24,31 +22,44 @@ using Shape = std::vector<int64_t>;
   throw DistError(ErrorKind::kInvalidArgument, why);
 }
 
-// The greatest number stands for all that are greater.
-int64_t ElementsIn(Shape::const_iterator begin, Shape::const_iterator end) {
-  return std::accumulate(begin, end, int64_t{1}, [](int64_t count, int64_t size) {
-    int64_t product = 0;
-    return __builtin_mul_overflow(count, size, &product) ? std::numeric_limits<int64_t>::max()
-                                                         : product;
-  });
-}
-
 // Row-major: a tensor is `rows` runs of `row_bytes` bytes, one behind the other, and every run has
 // all of dimension `dim`.
 struct Rows {
   Rows(const Tensor& tensor, size_t dim)
-      : rows(ElementsIn(tensor.shape().begin(), tensor.shape().begin() + dim)),
+      : rows(ElementsIn(absl::MakeConstSpan(tensor.shape()).first(dim))),
         row_bytes(rows == 0 ? 0 : tensor.elements().bytes / rows) {}
   size_t rows;
   size_t row_bytes;
 };
 
-// Copies `part` to or from its place in `whole`: each row of it stands at `offset` of a row there.
-template <typename Copy>
-void ForRows(const Rows& whole, const Rows& part, size_t offset, const Copy& copy) {
-  if (part.row_bytes == 0) return;
-  for (size_t row = 0; row < part.rows; ++row)
-    copy(row * whole.row_bytes + offset, row * part.row_bytes, part.row_bytes);
+// Copies `rows` runs of `bytes` bytes, which begin `from_step` and `to_step` bytes apart.
+void CopyRows(MemoryPlace from, size_t from_step, MemoryPlace to, size_t to_step, size_t bytes,
+              size_t rows) {
+  if (bytes == 0) return;
+  if (from_step == bytes && to_step == bytes) bytes *= std::exchange(rows, rows > 0 ? 1 : 0);
+  for (; rows > 0; --rows, from.begin += from_step, to.begin += to_step)
+    CopyBytes(from, to, bytes, "DataParallel");
+}
+
+bool IsOn(const Tensor& tensor, const Device& device) {
+  return PlaceOfTensor(tensor).gpu == device.gpu;
+}
+
+// The part of `size` samples along `dim` that begins `offset` bytes into each row.
+Tensor PartOf(const Tensor& whole, size_t dim, size_t offset, int64_t size, const Device& device) {
+  const Rows from(whole, dim);
+  // Between memories, one copy takes less time than one for each row.
+  if (from.rows > 1 && !IsOn(whole, device))
+    return PartOf(whole, dim, offset, size, {whole.device(), PlaceOfTensor(whole).gpu})
+        .to(device.name);
+  Shape shape = whole.shape();
+  shape[dim] = size;
+  Tensor part = distributed::empty(shape, whole.type(), device.name);
+  const Rows to(part, dim);
+  MemoryPlace begin = PlaceOfTensor(whole);
+  begin.begin += offset;
+  CopyRows(begin, from.row_bytes, PlaceOfTensor(part), to.row_bytes, to.row_bytes, to.rows);
+  return part;
 }
 
 // The shape of one sample of a part; a scalar is a sample by itself.
@@ -79,26 +90,6 @@ Shape JoinedShape(absl::Span<const Tensor> parts, size_t dim) {
   return joined;
 }
 
-Tensor ZerosOf(Shape shape, size_t count, distributed::DataType type) {
-  switch (type) {
-    case distributed::DataType::kFloat32:
-      return {std::move(shape), std::vector<float>(count)};
-    case distributed::DataType::kFloat64:
-      return {std::move(shape), std::vector<double>(count)};
-    case distributed::DataType::kFloat16:
-      return {std::move(shape), std::vector<distributed::Float16>(count)};
-    case distributed::DataType::kBfloat16:
-      return {std::move(shape), std::vector<distributed::Bfloat16>(count)};
-    case distributed::DataType::kInt32:
-      return {std::move(shape), std::vector<int32_t>(count)};
-    case distributed::DataType::kInt64:
-      return {std::move(shape), std::vector<int64_t>(count)};
-    case distributed::DataType::kUint8:
-      return {std::move(shape), std::vector<uint8_t>(count)};
-  }
-  RejectTensor(absl::StrCat("element type ", static_cast<int>(type), " is unknown"));
-}
-
 }  // namespace
 
 std::vector<int64_t> PartSizes(int64_t samples, size_t devices) {
@@ -115,80 +106,39 @@ std::string ShapeText(const Shape& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-std::vector<Tensor> SplitTensor(const Tensor& whole, size_t dim, absl::Span<const int64_t> sizes) {
+int64_t ElementsIn(absl::Span<const int64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, [](int64_t count, int64_t size) {
+    int64_t product = 0;
+    return __builtin_mul_overflow(count, size, &product) ? std::numeric_limits<int64_t>::max()
+                                                         : product;
+  });
+}
+
+std::vector<Tensor> SplitTensor(const Tensor& whole, size_t dim, absl::Span<const int64_t> sizes,
+                                absl::Span<const Device> devices) {
   std::vector<Tensor> parts;
-  const Rows from(whole, dim);
-  const auto* bytes = static_cast<const char*>(whole.elements().data);
   size_t offset = 0;
-  for (const int64_t size : sizes) {
-    Shape shape = whole.shape();
-    shape[dim] = size;
-    Tensor& part = parts.emplace_back(distributed::zeros(shape, whole.type()));
-    auto* out = static_cast<char*>(part.elements().data);
-    const Rows to(part, dim);
-    ForRows(from, to, offset, [&](size_t in_whole, size_t in_part, size_t count) {
-      std::memcpy(out + in_part, bytes + in_whole, count);
-    });
-    offset += to.row_bytes;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    parts.push_back(PartOf(whole, dim, offset, sizes[i], devices[i]));
+    offset += Rows(parts.back(), dim).row_bytes;
   }
   return parts;
 }
 
-Tensor JoinTensors(absl::Span<const Tensor> parts, size_t dim) {
+Tensor JoinTensors(absl::Span<const Tensor> parts, size_t dim, const Device& device) {
   if (parts.empty()) RejectTensor("gather: there are no outputs; give one at least");
-  Tensor whole = distributed::zeros(JoinedShape(parts, dim), parts[0].type());
-  auto* bytes = static_cast<char*>(whole.elements().data);
+  Tensor whole = distributed::empty(JoinedShape(parts, dim), parts[0].type(), device.name);
   const Rows to(whole, dim);
-  size_t offset = 0;
+  MemoryPlace next = PlaceOfTensor(whole);
   for (const Tensor& part : parts) {
-    const Rows from = part.shape().empty() ? Rows(part, 0) : Rows(part, dim);
-    const auto* in = static_cast<const char*>(part.elements().data);
-    ForRows(to, from, offset, [&](size_t in_whole, size_t in_part, size_t count) {
-      std::memcpy(bytes + in_whole, in + in_part, count);
-    });
-    offset += from.row_bytes;
+    const Rows from(part, part.shape().empty() ? 0 : dim);
+    const bool moves = from.rows > 1 && !IsOn(part, device);  // as a whole, as PartOf
+    const Tensor here = moves ? part.to(device.name) : Tensor();
+    CopyRows(PlaceOfTensor(moves ? here : part), from.row_bytes, next, to.row_bytes, from.row_bytes,
+             from.rows);
+    next.begin += from.row_bytes;
   }
   return whole;
 }
 
 }  // namespace dp::library
-
-namespace dp::distributed {
-
-void Tensor::check_shape() const {
-  const bool negative = std::any_of(shape_.begin(), shape_.end(), [](int64_t d) { return d < 0; });
-  const int64_t wanted = library::ElementsIn(shape_.begin(), shape_.end());
-  if (negative || wanted != static_cast<int64_t>(count()))
-    library::RejectTensor(absl::StrCat("Tensor: ", count(), " values do not fill the shape ",
-                                       library::ShapeText(shape_), "; give as many as it has"));
-}
-
-void Tensor::reject_type(DataType wanted) const {
-  const auto name = [](DataType type) {
-    return std::string(engine::NameOf(library::TypeInEngine(type)));
-  };
-  library::RejectTensor(absl::StrCat("Tensor: the elements are ", name(type()), ", not ",
-                                     name(wanted), "; ask for values of their type"));
-}
-
-Tensor zeros(std::vector<int64_t> shape, DataType type) {
-  const bool negative = std::any_of(shape.begin(), shape.end(), [](int64_t d) { return d < 0; });
-  if (negative)
-    library::RejectTensor(absl::StrCat("zeros: the shape is ", library::ShapeText(shape),
-                                       "; give sizes of 0 or more"));
-  const auto count = static_cast<size_t>(library::ElementsIn(shape.begin(), shape.end()));
-  if (count > std::vector<double>().max_size())
-    library::RejectTensor(absl::StrCat("zeros: the shape ", library::ShapeText(shape),
-                                       " has more elements than memory can have"));
-  const std::string text = library::ShapeText(shape);
-  try {
-    return library::ZerosOf(std::move(shape), count, type);
-  } catch (const std::bad_alloc&) {
-    throw DistError(ErrorKind::kLimit,
-                    absl::StrCat("zeros: no memory for the ", count * element_size(type),
-                                 " bytes of the shape ", text,
-                                 "; give a smaller shape, or raise the process's memory limit"));
-  }
-}
-
-}  // namespace dp::distributed

@@ -27,6 +27,10 @@ std::vector<float> ValuesOf(const Tensor& tensor) {
   return {tensor.values<float>().begin(), tensor.values<float>().end()};
 }
 
+std::vector<Tensor> Split(const Tensor& whole, size_t dim, const std::vector<int64_t>& sizes) {
+  return SplitTensor(whole, dim, sizes, std::vector<Device>(sizes.size()));
+}
+
 std::string Rejected(const std::function<void()>& call) {
   const distributed::DistError error = ErrorOf(call);
   EXPECT_EQ(error.kind(), distributed::ErrorKind::kInvalidArgument);
@@ -42,7 +46,7 @@ TEST(PartSizesTest, DealsTheCeilingAndLeavesDevicesIdle) {
 }
 
 TEST(TensorPartsTest, SplitsAlongTheFirstDimension) {
-  const std::vector<Tensor> parts = SplitTensor(Counting({3, 2}), 0, {2, 1});
+  const std::vector<Tensor> parts = Split(Counting({3, 2}), 0, {2, 1});
   EXPECT_THAT(parts[0].shape(), ElementsAre(2, 2));
   EXPECT_THAT(ValuesOf(parts[0]), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(parts[1].shape(), ElementsAre(1, 2));
@@ -50,7 +54,7 @@ TEST(TensorPartsTest, SplitsAlongTheFirstDimension) {
 }
 
 TEST(TensorPartsTest, SplitsAlongAnInnerDimension) {
-  const std::vector<Tensor> parts = SplitTensor(Counting({2, 3, 2}), 1, {2, 1});
+  const std::vector<Tensor> parts = Split(Counting({2, 3, 2}), 1, {2, 1});
   EXPECT_THAT(parts[0].shape(), ElementsAre(2, 2, 2));
   EXPECT_THAT(ValuesOf(parts[0]), ElementsAre(0, 1, 2, 3, 6, 7, 8, 9));
   EXPECT_THAT(ValuesOf(parts[1]), ElementsAre(4, 5, 10, 11));
@@ -59,42 +63,41 @@ TEST(TensorPartsTest, SplitsAlongAnInnerDimension) {
 TEST(TensorPartsTest, JoiningIsTheInverseOfSplitting) {
   for (const size_t dim : {0, 1, 2}) {
     const Tensor whole = Counting({4, 3, 5});
-    const Tensor joined =
-        JoinTensors(SplitTensor(whole, dim, PartSizes(whole.shape()[dim], 2)), dim);
+    const Tensor joined = JoinTensors(Split(whole, dim, PartSizes(whole.shape()[dim], 2)), dim, {});
     EXPECT_EQ(joined.shape(), whole.shape());
     EXPECT_EQ(ValuesOf(joined), ValuesOf(whole)) << "along " << dim;
   }
 }
 
 TEST(TensorPartsTest, KeepsTheTypeOfElements) {
-  const std::vector<Tensor> parts = SplitTensor(Counting<int64_t>({4}), 0, {3, 1});
+  const std::vector<Tensor> parts = Split(Counting<int64_t>({4}), 0, {3, 1});
   EXPECT_THAT(parts[1].values<int64_t>(), ElementsAre(3));
-  EXPECT_THAT(JoinTensors(parts, 0).values<int64_t>(), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(JoinTensors(parts, 0, {}).values<int64_t>(), ElementsAre(0, 1, 2, 3));
 }
 
 TEST(TensorPartsTest, ScalarsJoinToAVector) {
   const std::vector<Tensor> scalars = {Tensor({}, std::vector<float>{3}),
                                        Tensor({}, std::vector<float>{5})};
-  const Tensor joined = JoinTensors(scalars, 0);
+  const Tensor joined = JoinTensors(scalars, 0, {});
   EXPECT_THAT(joined.shape(), ElementsAre(2));
   EXPECT_THAT(ValuesOf(joined), ElementsAre(3, 5));
 }
 
 TEST(TensorPartsTest, AnEmptyBatchIsOneEmptyPart) {
-  const std::vector<Tensor> parts = SplitTensor(Counting({0, 2}), 0, PartSizes(0, 3));
-  EXPECT_THAT(JoinTensors(parts, 0).shape(), ElementsAre(0, 2));
+  const std::vector<Tensor> parts = Split(Counting({0, 2}), 0, PartSizes(0, 3));
+  EXPECT_THAT(JoinTensors(parts, 0, {}).shape(), ElementsAre(0, 2));
 }
 
 TEST(TensorPartsTest, SizesThatDoNotAddUpAreALimit) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   const std::vector<Tensor> parts(2, distributed::zeros({kMost, 0}));
-  EXPECT_EQ(ErrorOf([&] { JoinTensors(parts, 0); }).kind(), ErrorKind::kLimit);
+  EXPECT_EQ(ErrorOf([&] { JoinTensors(parts, 0, {}); }).kind(), ErrorKind::kLimit);
   EXPECT_THAT(PartSizes(kMost, 2), ElementsAre(kMost / 2 + 1, kMost / 2));
 }
 
 TEST(TensorPartsTest, OutputsThatDoNotFitAreRejected) {
   const auto join = [](const std::vector<Tensor>& parts, size_t dim = 0) {
-    return Rejected([&] { JoinTensors(parts, dim); });
+    return Rejected([&] { JoinTensors(parts, dim, {}); });
   };
   EXPECT_EQ(join({}), "gather: there are no outputs; give one at least");
   EXPECT_EQ(join({Counting({2, 3}), Counting({2, 2})}),

@@ -141,7 +141,7 @@ class FakeCuda : public CudaApi, public FakeKernels {
   std::vector<std::deque<std::function<void()>>>
       work_;  // by device; its entries are guarded by mu_
   std::map<int, absl::Status> errors_ DP_GUARDED_BY(mu_);
-  std::map<uint8_t*, Memory, std::less<const uint8_t*>> memories_ DP_GUARDED_BY(mu_);
+  std::map<uint8_t*, Memory, std::less<>> memories_ DP_GUARDED_BY(mu_);
 };
 
 }  // namespace dp::engine

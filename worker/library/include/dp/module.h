@@ -11,8 +11,8 @@
 
 namespace dp::distributed {
 
-// A weight or bias of a model. It lies in the host's memory, or in that of the group's GPU if the
-// group's backend is nccl. Buffers may lie in either.
+// A weight or bias of a model. It lies in the host's memory, or on a GPU: the group's, if the
+// group's backend is nccl, or a device of DataParallel. Buffers may lie in either.
 struct Parameter {
   std::string name;            // unique within the model: "fc1.weight"
   std::vector<int64_t> shape;  // the product is the count of `values`
