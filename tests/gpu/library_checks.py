@@ -1,4 +1,5 @@
-"""Checks of libdp_distributed over NCCL: each rank is a process, which calls every verb."""
+"""Checks of libdp_distributed: over NCCL, where each rank is a process that calls every verb; and DataParallel on the
+GPUs of one process."""
 
 import contextlib
 import pathlib
@@ -42,3 +43,19 @@ def conformance(programs, size, limit, gpus=1, rehearses=False):
             if code != 0:
                 raise Failed(f"rank {rank} ended with {code}\n{last_lines(output)}")
     return f"{output.count('ok: ')} properties on {size} rank{'s' if size > 1 else ''}"
+
+
+def devices(programs, gpus, limit, rehearses=False):
+    """DataParallel on `gpus` GPUs of one process, without NCCL."""
+    if not rehearses and gpu_host.first_gpu().count < gpus:
+        raise Skipped(f"needs {gpus} GPUs")
+    command = [str(programs.test("library_devices")), "--gpus", str(gpus)]
+    with contextlib.ExitStack() as started:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                   env=environment(programs, 0, rehearses, shares=False))
+        started.callback(process.stdout.close)
+        started.callback(stop, process)
+        code, output = ending(0, process, limit)
+    if code != 0:
+        raise Failed(f"the process ended with {code}\n{last_lines(output)}")
+    return f"{output.count('ok: ')} properties on {gpus} GPU{'s' if gpus > 1 else ''}"
