@@ -7,7 +7,8 @@ namespace dp::engine::cuda {
 absl::StatusOr<Event> Event::Make() {
   Event event;
   cudaEvent_t made = nullptr;
-  DP_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&made, cudaEventDisableTiming));
+  DP_CUDA_RETURN_IF_ERROR(
+      cudaEventCreateWithFlags(&made, cudaEventDisableTiming | cudaEventBlockingSync));
   event.event_.reset(made);
   return event;
 }

@@ -18,7 +18,7 @@ class Event {
   Event() = default;  // only to be assigned to
 
   absl::Status Record(cudaStream_t stream);
-  // Blocks the host until the recorded point is reached.
+  // Blocks the host until the recorded point is reached. The thread sleeps meanwhile.
   absl::Status Synchronize() const;
 
   cudaEvent_t get() const { return event_.get(); }

@@ -121,8 +121,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = static_cast<cudaEvent_t>(std::malloc(1));
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  auto* const made = static_cast<unsigned*>(std::malloc(sizeof(flags)));
+  *made = flags;
+  *event = reinterpret_cast<cudaEvent_t>(made);
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -130,7 +132,11 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+// Rejects a wait that would spin, and so take a processor from the threads that load data.
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const unsigned flags = *reinterpret_cast<const unsigned*>(event);
+  return (flags & cudaEventBlockingSync) != 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
 
 }  // extern "C"
 
