@@ -99,8 +99,10 @@ void CallWatch::SayFarewell(const std::vector<int>& culprits) {
     links->Tell(peer, LinkFrame::Kind::kFarewell, EncodeRanks(culprits));
     tells = true;
   }
+  const absl::Time end = Clock::Steady().Now() + kFarewellLeaves;
   MutexLock lock(mu_);
-  if (tells) (void)told_changed_.WaitFor(mu_, kFarewellLeaves, [this] { return told_; });
+  while (tells && !told_ && Clock::Steady().Now() < end)
+    (void)told_changed_.WaitFor(mu_, end - Clock::Steady().Now());
 }
 
 void CallWatch::Told() {

@@ -261,12 +261,14 @@ class OperationQueue::State : public std::enable_shared_from_this<State> {
     // Apart, because it may hang as the operation does. The thread is not joined: Close waits until
     // it has called.
     ++wakers_;
-    std::thread([state = shared_from_this()] {
-      MutexLock lock(state->mu_);
-      --state->wakers_;
-      state->Wake();
-    }).detach();
+    std::thread([state = shared_from_this()] { state->WakeApart(); }).detach();
     changed_.NotifyAll();
+  }
+
+  void WakeApart() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    --wakers_;
+    Wake();
   }
 
   void Wake() DP_REQUIRES(mu_) {
