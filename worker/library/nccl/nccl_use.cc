@@ -33,7 +33,6 @@ absl::StatusOr<engine::NcclApi*> LoadedNccl() {
       return absl::UnimplementedError(
           absl::StrCat("backend nccl cannot be used: ", std::string(loaded.status().message()),
                        "; backends auto, shm and gloo need no GPU"));
-    DP_RETURN_IF_ERROR(TheCuda().status());  // GpuOfMemory asks it
     nccl.loaded = *std::move(loaded);
   }
   return nccl.loaded.get();
@@ -56,10 +55,10 @@ bool TakesHostMemory(absl::string_view verb) {
 }  // namespace
 
 void ReplaceNccl(engine::NcclApi* nccl) {
+  ReplaceCuda(nccl);
   NcclOfProcess& process = TheNccl();
   MutexLock lock(process.mu);
   process.replaced = nccl;
-  ReplaceCuda(nccl);
 }
 
 absl::StatusOr<NcclUse> PrepareNccl(const NcclPlace& place, const Variables& variables) {
@@ -67,6 +66,7 @@ absl::StatusOr<NcclUse> PrepareNccl(const NcclPlace& place, const Variables& var
   DP_ASSIGN_OR_RETURN(use.blocking_wait, BlockingWaitOf(variables));
   DP_ASSIGN_OR_RETURN(use.device, DeviceOf(place, variables));
   DP_ASSIGN_OR_RETURN(use.api, LoadedNccl());
+  DP_RETURN_IF_ERROR(TheCuda().status());  // GpuOfMemory asks it
   DP_RETURN_IF_ERROR(ChooseDevice(*use.api, use.device));
   return use;
 }
