@@ -30,11 +30,13 @@ using distributed::ErrorKind;
   }
 }
 
-// The work may choose another GPU, or leave work to the GPU behind it.
+// The work may use streams that do not wait for the default one, on which its inputs are copied. It
+// may choose another GPU, or leave work to the GPU behind it.
 void RunOn(const Device& device, const std::function<void()>& work) {
   if (!device.gpu) return work();
   engine::CudaApi* const cuda = OrThrow(TheCuda(), ErrorSource::kOperation);
   OrThrow(cuda->UseDevice(*device.gpu), ErrorSource::kOperation);
+  OrThrow(cuda->AwaitDevice(), ErrorSource::kOperation);
   work();
   OrThrow(cuda->UseDevice(*device.gpu), ErrorSource::kOperation);
   OrThrow(cuda->AwaitDevice(), ErrorSource::kOperation);

@@ -21,8 +21,9 @@ class DeviceThreads {
   ~DeviceThreads();
 
   // Runs work(i) on device i for the first `count` devices, and returns when all have returned, and
-  // GPUs have done what they were given. The exception of the first device that threw is thrown as
-  // a DistError that names the device and `verb`, with the exception nested.
+  // GPUs have done what they were given. A GPU has done its earlier work before. The exception of
+  // the first device that threw is thrown as a DistError that names the device and `verb`, with the
+  // exception nested.
   void Run(const std::string& verb, size_t count, const std::function<void(size_t)>& work)
       DP_EXCLUDES(mu_);
 

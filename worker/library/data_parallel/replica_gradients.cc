@@ -10,6 +10,7 @@
 #include "worker/library/data_parallel/tensor_parts.h"
 #include "worker/library/dist_error.h"
 #include "worker/library/gpu/cuda_of_process.h"
+#include "worker/library/gpu/gpu_memory.h"
 #include "worker/library/in_engine.h"
 
 namespace dp::library {
@@ -76,6 +77,8 @@ std::string PlaceText(std::optional<int> gpu) {
 
 void CheckPlace(const std::string& who, ReplicableModule& module, const Device& device,
                 const std::string& remedy) {
+  std::optional<ChosenGpu> chosen;  // has the memory that CUDA manages
+  if (device.gpu) chosen.emplace(*OrThrow(TheCuda(), ErrorSource::kOperation), *device.gpu, who);
   const auto check = [&](const char* what, const Parameter& parameter,
                          const MutableElements& memory) {
     if (memory.bytes == 0) return;
@@ -113,16 +116,17 @@ void ReplicaGradients::CheckOwn(absl::Span<const Device> devices) const {
 }
 
 void ReplicaGradients::Zero(size_t replica) const {
+  engine::CudaApi* const cuda = on_gpus_ ? OrThrow(TheCuda(), ErrorSource::kOperation) : nullptr;
   for (const MutableElements& gradient : gradients_[replica]) {
     if (gradient.bytes == 0) continue;
-    if (!on_gpus_) {
+    if (cuda == nullptr) {
       std::memset(gradient.data, 0, gradient.bytes);
       continue;
     }
-    engine::CudaApi* const cuda = OrThrow(TheCuda(), ErrorSource::kOperation);
     OrThrow(cuda->ZeroOnStream(static_cast<uint8_t*>(gradient.data), gradient.bytes, nullptr),
             ErrorSource::kOperation);
   }
+  if (cuda != nullptr) OrThrow(cuda->AwaitDevice(), ErrorSource::kOperation);
 }
 
 void ReplicaGradients::AddSlice(size_t replica) const {

@@ -25,7 +25,7 @@ class ReplicaGradients {
   ReplicaGradients(absl::Span<distributed::ReplicableModule* const> replicas,
                    absl::Span<const Device> devices);
 
-  // Sets those of a replica to zero. Called on its device's thread.
+  // Sets those of a replica to zero, and waits for that. Called on its device's thread.
   void Zero(size_t replica) const;
 
   // Add all gradients to those of the module, in one order. On CPUs each device's thread adds a

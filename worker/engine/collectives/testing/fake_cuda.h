@@ -31,6 +31,18 @@ class FakeCuda : public CudaApi, public FakeKernels {
     MutexLock lock(mu_);
     return memories_.size();
   }
+  // Whether the device has done all work that it was given.
+  bool idle(int device) const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return work_[static_cast<size_t>(device)].empty();
+  }
+  // From now on CUDA manages this memory, which begins there.
+  void Manage(const void* memory) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    const auto found = memories_.find(static_cast<const uint8_t*>(memory));
+    DP_CHECK(found != memories_.end());
+    found->second.managed = true;
+  }
   // From now on a device has room for so many bytes.
   void LimitRoom(size_t bytes) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -98,7 +110,7 @@ class FakeCuda : public CudaApi, public FakeKernels {
     if (behind == memories_.begin()) return std::nullopt;
     const auto& [begin, its] = *std::prev(behind);
     if (byte >= begin + its.bytes) return std::nullopt;
-    return its.device;
+    return its.managed ? chosen_ : its.device;
   }
 
   absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) override {
@@ -121,6 +133,7 @@ class FakeCuda : public CudaApi, public FakeKernels {
   struct Memory {
     size_t bytes;
     int device;
+    bool managed = false;
   };
 
   void RunAll(int device) DP_REQUIRES(mu_) {
