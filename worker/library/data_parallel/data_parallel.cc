@@ -66,6 +66,8 @@ std::vector<std::unique_ptr<ReplicableModule>> replicate(const ReplicableModule&
   library::DeviceThreads(found).Run("replicate", found.size(), [&](size_t i) {
     replicas[i] = library::ReplicaFor(module, found[i]);
   });
+  for (size_t i = 0; i < found.size(); ++i)
+    (void)library::ReplicaOn(found[i].name, replicas[i].get());  // for its error
   return replicas;
 }
 
@@ -75,6 +77,8 @@ std::vector<Tensor> parallel_apply(std::span<ReplicableModule* const> modules,
   const std::vector<library::Device> found = library::FindDevices(devices);
   CheckEqualCount("modules", modules.size(), devices.size());
   CheckEqualCount("inputs", inputs.size(), devices.size());
+  for (size_t i = 0; i < found.size(); ++i)
+    (void)library::ReplicaOn(found[i].name, modules[i]);  // for its error
   std::vector<Tensor> outputs(devices.size());
   library::DeviceThreads(found).Run("forward", found.size(),
                                     [&](size_t i) { outputs[i] = modules[i]->forward(inputs[i]); });

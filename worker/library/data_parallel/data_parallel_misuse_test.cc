@@ -196,5 +196,16 @@ TEST(DataParallelMisuseTest, InputsThatCannotBeSplitAreRejected) {
             ErrorKind::kUnsupported);
 }
 
+TEST(DataParallelMisuseTest, StepsWithoutAModuleAreRejected) {
+  const OtherCopies model([] { return nullptr; });
+  EXPECT_STREQ(ErrorOf([&] { replicate(model, kTwoDevices); }).what(),
+               "replica on device cpu:0 is null; let replicate() copy the module");
+  LinearModule first(1, 1);
+  const std::vector<ReplicableModule*> modules = {&first, nullptr};
+  const std::vector<Arguments> inputs(2, {TwoSamples()});
+  EXPECT_EQ(ErrorOf([&] { parallel_apply(modules, inputs, kTwoDevices); }).kind(),
+            ErrorKind::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace dp::distributed

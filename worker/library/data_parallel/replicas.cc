@@ -30,12 +30,6 @@ constexpr const char* kOfDataParallel = "DataParallel";
   throw DistError(ErrorKind::kInvalidArgument, why);
 }
 
-ReplicableModule* NotNull(const std::string& device, ReplicableModule* replica) {
-  if (replica != nullptr) return replica;
-  RejectReplica(
-      absl::StrCat("replica on device ", device, " is null; let replicate() copy the module"));
-}
-
 // The only element of a vector.
 Tensor ScalarOf(const Tensor& vector) {
   Tensor scalar = distributed::empty({}, vector.type(), vector.device());
@@ -76,6 +70,12 @@ std::vector<Device> FindDevices(std::span<const std::string> names) {
 
 void AwaitFirst(absl::Span<const Device> devices) {
   if (devices[0].gpu) AwaitGpu(*devices[0].gpu, kOfDataParallel);
+}
+
+ReplicableModule& ReplicaOn(const std::string& device, ReplicableModule* replica) {
+  if (replica != nullptr) return *replica;
+  RejectReplica(
+      absl::StrCat("replica on device ", device, " is null; let replicate() copy the module"));
 }
 
 // Modules that were compiled before there were GPUs have no replicate_on.
@@ -124,7 +124,7 @@ std::vector<ReplicableModule*> Replicas::Replicate(size_t count) {
   std::vector<ReplicableModule*> replicas = {&module_};
   for (size_t i = 1; i < count; ++i) {
     const std::string& name = devices_[i].name;
-    replicas.push_back(NotNull(name, copies_[i].get()));
+    replicas.push_back(&ReplicaOn(name, copies_[i].get()));
     if (devices_[i].gpu)
       CheckPlace(absl::StrCat("replica on device ", name), *replicas.back(), devices_[i],
                  "let replicate_on() copy it to its device");

@@ -21,6 +21,10 @@ std::vector<Device> FindDevices(std::span<const std::string> names);
 // Other devices copy from the memory of the first, so a GPU's earlier work must be done.
 void AwaitFirst(absl::Span<const Device> devices);
 
+// The replica. Throws kInvalidArgument if it is null.
+distributed::ReplicableModule& ReplicaOn(const std::string& device,
+                                         distributed::ReplicableModule* replica);
+
 // A copy of the module in the memory of the device. Called on the device's thread.
 std::unique_ptr<distributed::ReplicableModule> ReplicaFor(
     const distributed::ReplicableModule& module, const Device& device);
