@@ -132,6 +132,8 @@ JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> keys, Options options,
                   VariablesOfProcess());
   } catch (const std::exception& thrown) {  // by a backend of the program
     object(thrown.what());
+    const absl::Status differ = DifferenceIn(store_, options_.rank)();
+    if (!differ.ok()) ThrowDifference(differ, *store_->store, options_.size, Context());
     throw;
   }
   if (!opened.ok()) {

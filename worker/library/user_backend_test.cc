@@ -121,6 +121,23 @@ TEST_F(UserBackendTest, ARankThatCannotJoinEndsTheJoiningOfRanksThatAreConnected
   EXPECT_THAT(error.what(), HasSubstr("no card 7"));
 }
 
+TEST_F(UserBackendTest, AFactoryThatWaitsLearnsThatBackendsDiffer) {
+  const HashStore store;
+  std::jthread one;
+  register_backend("Waits", [&](const BackendPlace& place) -> std::unique_ptr<Backend> {
+    one = std::jthread([&] {
+      EXPECT_EQ(ErrorOf([&] { ProcessGroup(library::Thread(store, 1, 2, "shm")); }).kind(),
+                ErrorKind::kMismatch);
+    });
+    Store keys = place.store;
+    keys.get("card 1");
+    return nullptr;
+  });
+  const DistError error = ErrorOf([&] { ProcessGroup(library::Thread(store, 0, 2, "Waits")); });
+  EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
+  EXPECT_THAT(error.what(), HasSubstr("backends differ: rank 0 gives waits, rank 1 gives shm"));
+}
+
 TEST_F(UserBackendTest, AFactoryThatThrowsNoStandardExceptionFailsTheProgram) {
   register_backend("throws42", [](const BackendPlace&) -> std::unique_ptr<Backend> { throw 42; });
   const DistError error =
