@@ -24,7 +24,7 @@ INSTANTIATE_TEST_SUITE_P(Gloo, GroupProcesses,
 
 // Gloo can hang when a write fails. Rank 0 sends memory that cannot be read, while others keep
 // Gloo's loop busy. About every third round hits the moment; in the others Gloo fails, or ends the
-// process. A Gloo that never hangs passes.
+// process. A Gloo that never hangs skips it.
 TEST(GlooProcessesTest, ACallOfGlooThatNeverReturnsHoldsNobody) {
   constexpr int kSize = 6, kRounds = 30;
   constexpr size_t kBytes = 1 << 16;
@@ -57,6 +57,7 @@ TEST(GlooProcessesTest, ACallOfGlooThatNeverReturnsHoldsNobody) {
     EXPECT_EQ(world[0]->Hear(), "closed");
     return;
   }
+  GTEST_SKIP() << "Gloo did not hang in " << kRounds << " rounds";
 }
 
 }  // namespace
