@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -49,11 +50,15 @@ class AsideGroup : public Group {
   ~AsideGroup() override {
     const int turns = kTurns + std::min(group_->size(), kRanksMax) / kRanksPerTurn;
     auto closing = std::make_shared<Closing>();
-    // Not joined: it may hang.
-    std::thread([closing, group = std::move(group_)]() mutable {
-      pthread_setname_np(pthread_self(), "group end");
-      closing->Close(std::move(group));
-    }).detach();
+    try {
+      // Not joined: it may hang.
+      std::thread([closing, group = std::move(group_)]() mutable {
+        pthread_setname_np(pthread_self(), "group end");
+        closing->Close(std::move(group));
+      }).detach();
+    } catch (const std::system_error&) {
+      return;  // the process may have no further thread; the group has ended here
+    }
     if (!closing->Await(turns, turn_) && on_left_behind_) on_left_behind_();
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -261,8 +262,13 @@ class OperationQueue::State : public std::enable_shared_from_this<State> {
     // Apart, because it may hang as the operation does. The thread is not joined: Close waits until
     // it has called.
     ++wakers_;
-    std::thread([state = shared_from_this()] { state->WakeApart(); }).detach();
-    changed_.NotifyAll();
+    try {
+      std::thread([state = shared_from_this()] { state->WakeApart(); }).detach();
+      changed_.NotifyAll();
+    } catch (const std::system_error&) {  // the process may have no further thread
+      --wakers_;
+      Wake();
+    }
   }
 
   void WakeApart() DP_EXCLUDES(mu_) {

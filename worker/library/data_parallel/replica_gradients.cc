@@ -82,7 +82,7 @@ void CheckPlace(const std::string& who, ReplicableModule& module, const Device& 
   const auto check = [&](const char* what, const Parameter& parameter,
                          const MutableElements& memory) {
     if (memory.bytes == 0) return;
-    const std::optional<int> gpu = GpuOfMemory(memory.data);
+    const std::optional<int> gpu = OrThrow(GpuOfMemory(memory.data), ErrorSource::kOperation, who);
     if (gpu == device.gpu) return;
     RejectParameters(absl::StrCat(who, ": ", what, " '", parameter.name, "' lies ", PlaceText(gpu),
                                   ", and the device is ", device.name, "; ", remedy));

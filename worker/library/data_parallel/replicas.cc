@@ -41,7 +41,8 @@ Tensor ScalarOf(const Tensor& vector) {
 std::vector<std::string> DefaultDevices(ReplicableModule& module) {
   std::vector<std::string> names;
   for (const Parameter& parameter : module.parameters()) {
-    const std::optional<int> gpu = GpuOfMemory(parameter.values.data);
+    const std::optional<int> gpu =
+        OrThrow(GpuOfMemory(parameter.values.data), ErrorSource::kOperation, kOfDataParallel);
     if (!gpu) continue;
     for (const Device& each : OrThrow(AllGpus(*gpu), ErrorSource::kCaller, kOfDataParallel))
       names.push_back(each.name);

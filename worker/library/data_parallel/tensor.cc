@@ -44,6 +44,19 @@ size_t CheckedCount(const char* verb, const std::vector<int64_t>& shape) {
   return count;
 }
 
+[[noreturn]] void RejectUnknownType(DataType type) {
+  RejectElements(absl::StrCat("element type ", static_cast<int>(type), " is unknown"));
+}
+
+// The bytes that so many elements take on a GPU.
+size_t CheckedBytes(DataType type, size_t count) {
+  const size_t size = element_size(type);
+  if (size == 0) RejectUnknownType(type);
+  if (count > std::vector<double>().max_size())
+    RejectElements(absl::StrCat("Tensor: ", count, " elements are more than memory can have"));
+  return count * size;
+}
+
 Tensor HostTensor(std::vector<int64_t> shape, size_t count, DataType type) {
   switch (type) {
     case DataType::kFloat32:
@@ -61,7 +74,7 @@ Tensor HostTensor(std::vector<int64_t> shape, size_t count, DataType type) {
     case DataType::kUint8:
       return {std::move(shape), std::vector<uint8_t>(count)};
   }
-  RejectElements(absl::StrCat("element type ", static_cast<int>(type), " is unknown"));
+  RejectUnknownType(type);
 }
 
 Tensor MadeTensor(const char* verb, std::vector<int64_t> shape, DataType type,
@@ -102,7 +115,7 @@ using library::OrThrow;
 
 GpuValues::GpuValues(int device, DataType type, size_t count)
     : count_(count), type_(type), device_(device) {
-  const size_t bytes = count * element_size(type);
+  const size_t bytes = library::CheckedBytes(type, count);
   if (bytes == 0) return;
   library::GpuUse use{.device = device};
   use.cuda = OrThrow(library::TheCuda(), ErrorSource::kOperation, library::kOfTensor);

@@ -57,6 +57,15 @@ TEST_F(GpuTensorTest, ACopyHasMemoryOfItsOwnAndAMoveTakesIt) {
   EXPECT_EQ(gpus_.live(), 1);
 }
 
+TEST_F(GpuTensorTest, ElementsThatNoMemoryHoldsAreRejected) {
+  const DistError unknown = ErrorOf([] { zeros({2}, static_cast<DataType>(99), "cuda:0"); });
+  EXPECT_EQ(unknown.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_STREQ(unknown.what(), "element type 99 is unknown");
+  const DistError huge = ErrorOf([] { GpuValues(0, DataType::kFloat32, size_t{1} << 62); });
+  EXPECT_EQ(huge.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(huge.what(), HasSubstr("4611686018427387904 elements are more than memory can have"));
+}
+
 TEST_F(GpuTensorTest, ZerosAreWrittenBeforeLaterWork) {
   const Tensor made = zeros({3}, DataType::kInt32, "cuda:2");
   EXPECT_THAT(made.to("cpu").values<int32_t>(), ElementsAre(0, 0, 0));

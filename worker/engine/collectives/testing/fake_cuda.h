@@ -48,6 +48,11 @@ class FakeCuda : public CudaApi, public FakeKernels {
     MutexLock lock(mu_);
     room_ = bytes;
   }
+  // From now on nobody learns where memory lies.
+  void FailDeviceOf(const absl::Status& error) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    device_of_error_ = error;
+  }
   // The device's next await fails.
   void FailNext(int device, const absl::Status& error) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -105,6 +110,7 @@ class FakeCuda : public CudaApi, public FakeKernels {
   }
   absl::StatusOr<std::optional<int>> DeviceOf(const void* memory) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
+    if (!device_of_error_.ok()) return device_of_error_;
     const auto* const byte = static_cast<const uint8_t*>(memory);
     const auto behind = memories_.upper_bound(byte);
     if (behind == memories_.begin()) return std::nullopt;
@@ -154,6 +160,7 @@ class FakeCuda : public CudaApi, public FakeKernels {
   std::vector<std::deque<std::function<void()>>>
       work_;  // by device; its entries are guarded by mu_
   std::map<int, absl::Status> errors_ DP_GUARDED_BY(mu_);
+  absl::Status device_of_error_ DP_GUARDED_BY(mu_);
   std::map<uint8_t*, Memory, std::less<>> memories_ DP_GUARDED_BY(mu_);
 };
 
