@@ -132,7 +132,7 @@ absl::Status StoreFile::CheckFresh(const Header& header, int members) const {
 }
 
 StoreFile::~StoreFile() {
-  if (!joined_) return;
+  if (!joined_ || getpid() != joined_in_) return;  // a fork is no member
   // A failure here leaves the file behind; the next run's error says to remove it.
   const auto lock = ForWriting();
   auto header = ReadHeader();

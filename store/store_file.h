@@ -1,5 +1,7 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -80,6 +82,7 @@ class StoreFile {
   const std::string path_;
   FileDescriptor file_;
   uint64_t member_ = 0;
+  const pid_t joined_in_ = getpid();
   bool joined_ = false;
   uint64_t read_ = 0;  // offset of the first record that was not read yet
 };

@@ -77,6 +77,23 @@ ConnectKeys HeedingDifferences(const std::shared_ptr<OpenStore>& keys, int rank)
           address};
 }
 
+// The process before a fork still uses what it holds, and its destructor would tell peers, or wait
+// for threads that are not here.
+void LeaveToParent(std::shared_ptr<void> held) {
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;  // without an end
+  kept->push_back(std::move(held));
+}
+
+// Ends the group with its last holder, in this process alone. It uses `keys` until then.
+std::shared_ptr<engine::Group> OfThisProcess(std::unique_ptr<engine::Group> group,
+                                             std::shared_ptr<OpenStore> keys) {
+  return {group.release(),
+          [keys = std::move(keys), made_at = ForkCount()](engine::Group* last) mutable {
+            if (ForkCount() != made_at) return LeaveToParent(std::move(keys));
+            delete last;
+          }};
+}
+
 std::string BarrierPrefix(int64_t number) { return absl::StrCat("monitored_barrier/", number); }
 
 std::string ContextOf(const JoinedGroup::Options& options) {
@@ -158,8 +175,13 @@ JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> keys, Options options,
       std::make_unique<GroupMemory>(nccl_ ? std::optional(nccl_->gpu()) : std::nullopt, Context());
   MutexLock lock(mu_);
   // Over NCCL the group uses the store to its end.
-  group_ = std::shared_ptr<engine::Group>(
-      opened->group.release(), [keys = connect.open](engine::Group* group) { delete group; });
+  group_ = OfThisProcess(std::move(opened->group), nccl_ ? connect.open : nullptr);
+}
+
+JoinedGroup::~JoinedGroup() {
+  if (!in_fork()) return;
+  LeaveToParent(std::move(store_));
+  LeaveToParent(std::move(gpu_memory_));
 }
 
 std::string JoinedGroup::Context() const { return ContextOf(options_); }
@@ -179,9 +201,9 @@ absl::Span<uint8_t> JoinedGroup::Allocate(size_t bytes) {
   CheckHere();
   try {
     if (!nccl_) return group()->Allocate(bytes);
-    gpu_memory_.push_back(
+    gpu_memory_->push_back(
         OrThrow(GpuMemory::Allocate(nccl_->gpu(), bytes), ErrorSource::kOperation, Context()));
-    const absl::Span<uint8_t> memory = gpu_memory_.back().bytes();
+    const absl::Span<uint8_t> memory = gpu_memory_->back().bytes();
     memory_->Zero(memory);
     uint8_t first = 0;
     memory_->Read(memory.subspan(0, 1), &first);  // waits, since the program may have more streams
@@ -193,7 +215,18 @@ absl::Span<uint8_t> JoinedGroup::Allocate(size_t bytes) {
   }
 }
 
+std::shared_ptr<const void> JoinedGroup::HoldMemory() const {
+  return std::make_shared<std::pair<std::shared_ptr<engine::Group>, std::shared_ptr<GpuMemories>>>(
+      group(), gpu_memory_);
+}
+
 void JoinedGroup::CheckHere() const {
+  if (in_fork())
+    throw DistError(
+        ErrorKind::kWrongState,
+        absl::StrCat(Context(), " was joined by a process of which this one is a fork; ",
+                     "join in the process that calls, with dp::spawn in the function ",
+                     "of the ranks"));
   if (!left()) return;
   throw DistError(ErrorKind::kWrongState,
                   absl::StrCat(Context(), " has left it by destroy_process_group; join again"));
@@ -284,10 +317,12 @@ void JoinedGroup::Abort(absl::string_view why) {
     MutexLock lock(mu_);
     if (!why_aborted_) why_aborted_ = std::string(why);
   }
+  if (in_fork()) return;
   if (const auto here = group()) here->Abort(absl::AbortedError(why));
 }
 
 void JoinedGroup::Leave() {
+  if (in_fork()) return;
   const std::shared_ptr<engine::Group> here = group();
   if (here == nullptr) return;
   (void)here->Leave()->Wait();  // a group that has failed does not wait, and nobody needs it
@@ -295,7 +330,7 @@ void JoinedGroup::Leave() {
     MutexLock lock(mu_);
     group_.reset();
   }
-  gpu_memory_.clear();
+  gpu_memory_ = std::make_shared<GpuMemories>();
   store_.reset();
 }
 
@@ -326,8 +361,11 @@ PendingWork::PendingWork(std::unique_ptr<engine::Work> work, std::string context
     : context_(std::move(context)), on_stream_(on_stream), work_(std::move(work)) {}
 
 PendingWork::~PendingWork() {
-  // Only for the memory; an error shows in the group's next operation.
-  if (!ordered_) (void)Order();
+  if (ForkCount() != begun_at_) {
+    LeaveToParent(std::move(work_));
+  } else if (!ordered_) {
+    (void)Order();  // only for the memory; an error shows in the group's next operation
+  }
 }
 
 void PendingWork::Wait() { OrThrow(Order(), ErrorSource::kOperation, context_); }

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "dp/distributed.h"
 #include "worker/engine/collectives/group.h"
+#include "worker/library/fork_count.h"
 #include "worker/library/memory/group_memory.h"
 #include "worker/library/nccl/nccl_use.h"
 #include "worker/library/open_store.h"
@@ -37,6 +38,8 @@ class JoinedGroup {
   // Joins the ranks that meet in `store`, which have the same name. Blocks until all have joined.
   static std::shared_ptr<JoinedGroup> Join(const std::shared_ptr<OpenStore>& store,
                                            Options options);
+  // In a fork, keeps all that belongs to the process that joined.
+  ~JoinedGroup();
   // Connects ranks that agree on the options, through keys of this group alone. Blocks until all
   // are connected, or one has failed.
   JoinedGroup(std::shared_ptr<OpenStore> keys, Options options, absl::Duration connect_timeout);
@@ -48,6 +51,9 @@ class JoinedGroup {
   const std::optional<NcclUse>& nccl() const { return nccl_; }
   size_t size() const { return static_cast<size_t>(options_.size); }
   bool left() const { return group() == nullptr; }
+  // In a fork of the process that joined. There every call throws, but Abort and Leave, which do
+  // nothing.
+  bool in_fork() const { return ForkCount() != joined_at_; }
   // The group, for calls that use it at once. Throws if the rank has left it.
   engine::Group& here() const;
 
@@ -55,8 +61,10 @@ class JoinedGroup {
   // that of the calling thread.
   using Begin = std::function<std::unique_ptr<engine::Work>(engine::Group& group)>;
   std::unique_ptr<engine::Work> Start(const Begin& begin);
-  // Zeros at first, in memory that the group owns.
+  // Zeros at first, in memory that the group owns. It stays as long as HoldMemory's result does,
+  // also once the rank has left.
   absl::Span<uint8_t> Allocate(size_t bytes);
+  std::shared_ptr<const void> HoldMemory() const;
   // The memory of the models that its ranks train.
   GroupMemory& memory() { return *memory_; }
   // The rank in this group of a rank of the default group.
@@ -79,12 +87,15 @@ class JoinedGroup {
   std::shared_ptr<engine::Group> group() const DP_EXCLUDES(mu_);
   std::optional<std::string> why_aborted() const DP_EXCLUDES(mu_);
 
+  using GpuMemories = std::vector<GpuMemory>;
+
+  const uint64_t joined_at_ = ForkCount();
   const Options options_;
   std::shared_ptr<OpenStore> store_;  // closed once the rank has left
   std::string backend_;
   std::optional<NcclUse> nccl_;
   std::unique_ptr<GroupMemory> memory_;
-  std::vector<GpuMemory> gpu_memory_;
+  std::shared_ptr<GpuMemories> gpu_memory_ = std::make_shared<GpuMemories>();
   int64_t monitored_barriers_ = 0;
   int64_t groups_made_ = 0;
 
@@ -120,7 +131,8 @@ class PendingWork {
 
   const std::string context_;
   const std::optional<NcclUse> on_stream_;
-  const std::unique_ptr<engine::Work> work_;
+  const uint64_t begun_at_ = ForkCount();
+  std::unique_ptr<engine::Work> work_;
   bool ordered_ = false;
 };
 

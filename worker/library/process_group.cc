@@ -89,7 +89,8 @@ void init_process_group(const InitOptions& options) {
 bool is_initialized() {
   Registry& registry = TheRegistry();
   MutexLock lock(registry.mu);
-  return static_cast<bool>(registry.default_group);
+  // A fork has the handle of the process before it, and may join a group of its own.
+  return registry.default_group && !registry.default_group.joined()->in_fork();
 }
 
 ProcessGroup default_group() {

@@ -59,6 +59,30 @@ void ExpectAbort(const std::function<void(DistributedDataParallel&, ListedModule
   });
 }
 
+// The module keeps its gradients in the group's memory, which therefore stays.
+TEST(MisuseTest, AGroupThatWasLeftIsNamedAndTheGradientsStay) {
+  for (const char* backend : {"shm", "gloo"}) {
+    OnRanks(2, backend, [](const ProcessGroup& group) {
+      ListedModule module = Pair();
+      DistributedDataParallel ddp(module, {.process_group = group});
+      ddp.begin_forward();
+      ddp.gradient_ready(1);
+      destroy_process_group(group);
+      const std::vector<std::function<void()>> calls = {[&] { ddp.gradient_ready(0); },
+                                                        [&] { ddp.finish_backward(); },
+                                                        [&] { ddp.begin_forward(); }};
+      for (const auto& call : calls) {
+        const DistError error = ErrorOf(call);
+        EXPECT_EQ(error.kind(), ErrorKind::kWrongState);
+        EXPECT_THAT(error.what(), HasSubstr("has left it by destroy_process_group"));
+      }
+      ddp.zero_grad();
+      for (const MutableElements& gradient : ddp.gradients())
+        static_cast<float*>(gradient.data)[0] += 1;
+    });
+  }
+}
+
 TEST(MisuseTest, AnExceptionBeforeAnyBucketIsCompleteAbortsTheGroup) {
   ExpectAbort([](DistributedDataParallel& ddp, ListedModule&) {
     ddp.begin_forward();

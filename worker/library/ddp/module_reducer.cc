@@ -93,6 +93,7 @@ ModuleReducer::ModuleReducer(distributed::Module& module,
   TakeReplicaOf(0);
   const std::vector<size_t> ready = LastFirst(parameters_.size());
   memory_ = member().Allocate(LayOutGradients(sizes_, ready, BucketsOf(options_)).bytes);
+  memory_held_ = member().HoldMemory();
   LayOut(ready);
   // Where the order of readiness may change, that of the first backward says nothing.
   layout_stays_ = options_.find_unused_parameters && !options_.static_graph;
@@ -173,6 +174,7 @@ void ModuleReducer::LayOutAsOn(int root) {
 
 void ModuleReducer::CheckUsable() const {
   if (failure_) std::rethrow_exception(failure_);
+  (void)member().here();
   if (!shards_ || !shards_held_.expired()) return;
   throw DistError(
       ErrorKind::kWrongState,

@@ -65,8 +65,8 @@ class ModuleReducer {
   absl::Span<float> gradients() const;
 
  private:
-  // Throws the error of an exchange again, if there was one. Throws kWrongState if shares are dealt
-  // and nobody holds them.
+  // Throws the error of an exchange again, if there was one. Throws kWrongState if the rank has
+  // left the group, or if shares are dealt and nobody holds them.
   void CheckUsable() const;
   // Another way to average may be set now. `call` sets it.
   void CheckHookMayChange(absl::string_view call) const;
@@ -119,6 +119,8 @@ class ModuleReducer {
   bool hook_is_given_ = false;  // by register_comm_hook
 
   absl::Span<uint8_t> memory_;  // the group's; all gradients
+  // The module's gradients may lie there after the rank has left the group.
+  std::shared_ptr<const void> memory_held_;
   GradientLayout layout_;
   std::vector<bool> is_view_;  // by parameter: the module keeps its gradient in memory_
   std::optional<engine::BucketSchedule> schedule_;

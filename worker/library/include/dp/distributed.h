@@ -55,7 +55,8 @@ struct InitOptions {
 // Ranks that call collectives together: processes, or threads of one process. A handle; its copies
 // name the same group. An empty handle is no member of its group. The last handle of a group that
 // destroy_process_group has not left aborts what is in flight, and peers may conclude that the rank
-// died. Calls come from one thread at a time; abort may come from any.
+// died. Calls come from one thread at a time; abort may come from any. In a fork of the process
+// that joined, calls are kWrongState, and the end of a handle does nothing.
 class ProcessGroup {
  public:
   ProcessGroup() = default;

@@ -1,0 +1,115 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/file_descriptor.h"
+#include "dp/distributed.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/library/testing/rank_processes.h"
+
+// Ranks that fork after they have joined: the child is no rank, and its end is not the rank's.
+
+namespace dp::distributed {
+namespace {
+
+using engine::World;
+using library::At;
+using library::Line;
+using library::RankProcessesTest;
+using library::Say;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+// The text that a fork of this process gives, and how the fork ended. It ends as a program does,
+// with the destructors of what is static.
+std::string SaidByFork(const std::function<std::string()>& body) {
+  int ends[2];
+  DP_CHECK(pipe(ends) == 0);
+  const pid_t pid = fork();
+  DP_CHECK(pid >= 0);
+  if (pid == 0) {
+    std::string text;
+    try {
+      text = body();
+    } catch (const DistError& error) {
+      text = Say(error);
+    }
+    DP_CHECK(write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+    std::exit(0);
+  }
+  close(ends[1]);
+  const FileDescriptor from(ends[0]);
+  std::string said;
+  char part[256];
+  for (ssize_t got; (got = read(from.get(), part, sizeof part)) > 0;) said.append(part, got);
+  int status = 0;
+  DP_CHECK(waitpid(pid, &status, 0) == pid);
+  return said + (status == 0 ? ", ended" : ", ended with " + std::to_string(status));
+}
+
+std::string Sum(float of_this_rank) {
+  std::vector<float> sum = {of_this_rank};
+  all_reduce(sum);
+  return std::to_string(static_cast<int>(sum[0]));
+}
+
+class ForkTest : public RankProcessesTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  // Rank 0 forks, then both ranks sum 1. Returns what the fork and rank 0 said.
+  std::vector<std::string> Run(const std::function<std::string()>& in_fork) {
+    World world = Start(2, [&](int rank, const Line& line) {
+      InitOptions options = At(Url(), rank, 2);
+      options.backend = GetParam();
+      init_process_group(options);
+      if (rank == 0) line.Say(SaidByFork(in_fork));
+      const std::string sum = Sum(1);
+      destroy_process_group();
+      return sum;
+    });
+    const std::string of_fork = world[0]->Hear();
+    EXPECT_EQ(world[1]->Hear(), "2");
+    return {of_fork, world[0]->Hear()};
+  }
+};
+
+TEST_P(ForkTest, AForkIsNoRankAndItsCallsSaySo) {
+  const std::vector<std::string> said = Run([] { return Sum(100); });
+  EXPECT_THAT(said[0], AllOf(HasSubstr("was joined by a process of which this one is a fork"),
+                             EndsWith(", ended")));
+  EXPECT_EQ(said[1], "2");
+}
+
+TEST_P(ForkTest, TheEndOfAForkDoesNotEndTheRank) {
+  EXPECT_THAT(Run([] { return "fork"; }), ::testing::ElementsAre("fork, ended", "2"));
+  EXPECT_THAT(Run([] {
+                default_group().abort("in a fork");
+                destroy_process_group();
+                return "left";
+              }),
+              ::testing::ElementsAre("left, ended", "2"));
+}
+
+TEST_P(ForkTest, AForkMayJoinAGroupOfItsOwn) {
+  const std::vector<std::string> said = Run([this] {
+    EXPECT_FALSE(is_initialized());
+    InitOptions alone = At(Url() + ".fork", 0, 1);
+    alone.backend = GetParam();
+    init_process_group(alone);
+    const std::string sum = Sum(5);
+    destroy_process_group();
+    return sum;
+  });
+  EXPECT_THAT(said, ::testing::ElementsAre("5, ended", "2"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, ForkTest, ::testing::Values("shm", "gloo", "hierarchical"));
+
+}  // namespace
+}  // namespace dp::distributed
