@@ -12,10 +12,13 @@ constexpr const char* kListsOfGpus = "nvidia-smi and CUDA_VISIBLE_DEVICES list t
 
 Device GpuNumbered(int number) { return {absl::StrCat("cuda:", number), number}; }
 
-// At least one.
-absl::StatusOr<int> CountGpus(const std::string& name) {
+std::string DeviceNamed(absl::string_view name) { return absl::StrCat("device '", name, "'"); }
+
+}  // namespace
+
+absl::StatusOr<int> CountGpus(absl::string_view what) {
   const auto none = [&](const std::string& why) {
-    return absl::UnimplementedError(absl::StrCat("device '", name, "': ", why));
+    return absl::UnimplementedError(absl::StrCat(what, ": ", why));
   };
   const absl::StatusOr<engine::CudaApi*> cuda = TheCuda();
   if (!cuda.ok()) return none(std::string(cuda.status().message()));
@@ -26,12 +29,10 @@ absl::StatusOr<int> CountGpus(const std::string& name) {
                            "); ", kListsOfGpus));
 }
 
-}  // namespace
-
 absl::StatusOr<Device> FindDevice(const std::string& name) {
   DP_ASSIGN_OR_RETURN(DeviceName parsed, ParseDevice(name));
   if (!parsed.is_gpu) return Device{name};
-  DP_ASSIGN_OR_RETURN(const int count, CountGpus(name));
+  DP_ASSIGN_OR_RETURN(const int count, CountGpus(DeviceNamed(name)));
   if (!parsed.number) {
     DP_ASSIGN_OR_RETURN(engine::CudaApi* const cuda, TheCuda());
     DP_ASSIGN_OR_RETURN(parsed.number, cuda->ChosenDevice());
@@ -43,7 +44,7 @@ absl::StatusOr<Device> FindDevice(const std::string& name) {
 }
 
 absl::StatusOr<std::vector<Device>> AllGpus(int first) {
-  DP_ASSIGN_OR_RETURN(const int count, CountGpus("cuda"));
+  DP_ASSIGN_OR_RETURN(const int count, CountGpus(DeviceNamed("cuda")));
   std::vector<Device> gpus = {GpuNumbered(first)};
   for (int number = 0; number < count; ++number)
     if (number != first) gpus.push_back(GpuNumbered(number));

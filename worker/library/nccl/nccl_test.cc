@@ -365,6 +365,27 @@ TEST_F(NcclTest, AWrongLocalRankIsNamed) {
   EXPECT_THAT(error.what(), HasSubstr("LOCAL_RANK is 'first'"));
 }
 
+TEST_F(NcclTest, AProcessWithoutAGpuIsToldSoAndWhichBackendsNeedNone) {
+  nccl_.HideGpus();
+  const HashStore store;
+  InitOptions options = Thread(store, 0, 2, "auto");
+  options.device = 3;
+  init_process_group(Thread(HashStore(), 0, 1, "shm"));
+  const std::vector<int> ranks = {0};
+  const std::vector<std::function<void()>> calls = {
+      [&] { ProcessGroup(Thread(store, 0, 2, "nccl")); }, [&] { ProcessGroup{options}; },
+      [&] { new_group(ranks, "nccl"); }};
+  for (const auto& call : calls) {
+    const DistError error = ErrorOf(call);
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("backend nccl cannot be used: this process sees no GPU "
+                                        "(CUDA: cudaGetDeviceCount: no driver); nvidia-smi and "
+                                        "CUDA_VISIBLE_DEVICES list them; backends auto, shm and "
+                                        "gloo need no GPU"));
+  }
+  destroy_process_group();
+}
+
 TEST_F(NcclTest, AutoWithADeviceIsNcclAndRanksThatShareOneAreNamed) {
   nccl_.PutOnOneHost();
   const HashStore store;

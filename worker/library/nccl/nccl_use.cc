@@ -8,9 +8,12 @@
 #include "base/status.h"
 #include "worker/engine/collectives/nccl/nccl_group.h"
 #include "worker/library/gpu/cuda_of_process.h"
+#include "worker/library/gpu/device.h"
 
 namespace dp::library {
 namespace {
+
+constexpr absl::string_view kNeedNoGpu = "; backends auto, shm and gloo need no GPU";
 
 struct NcclOfProcess {
   Mutex mu;
@@ -30,9 +33,8 @@ absl::StatusOr<engine::NcclApi*> LoadedNccl() {
   if (nccl.loaded == nullptr) {
     absl::StatusOr<std::unique_ptr<engine::NcclApi>> loaded = engine::LoadNccl();
     if (!loaded.ok())
-      return absl::UnimplementedError(
-          absl::StrCat("backend nccl cannot be used: ", std::string(loaded.status().message()),
-                       "; backends auto, shm and gloo need no GPU"));
+      return absl::UnimplementedError(absl::StrCat(
+          "backend nccl cannot be used: ", std::string(loaded.status().message()), kNeedNoGpu));
     nccl.loaded = *std::move(loaded);
   }
   return nccl.loaded.get();
@@ -66,7 +68,9 @@ absl::StatusOr<NcclUse> PrepareNccl(const NcclPlace& place, const Variables& var
   DP_ASSIGN_OR_RETURN(use.blocking_wait, BlockingWaitOf(variables));
   DP_ASSIGN_OR_RETURN(use.device, DeviceOf(place, variables));
   DP_ASSIGN_OR_RETURN(use.api, LoadedNccl());
-  DP_RETURN_IF_ERROR(TheCuda().status());  // GpuOfMemory asks it
+  // Loads CUDA's runtime too, which GpuOfMemory asks.
+  if (const auto gpus = CountGpus("backend nccl cannot be used"); !gpus.ok())
+    return absl::UnimplementedError(absl::StrCat(std::string(gpus.status().message()), kNeedNoGpu));
   DP_RETURN_IF_ERROR(ChooseDevice(*use.api, use.device));
   return use;
 }

@@ -35,7 +35,8 @@ struct NcclGroup {
 
 // Loads NCCL, which the process then keeps, and chooses the calling thread's device. A rank calls
 // this before it meets its peers, so that nobody waits for a rank that cannot join. Errors:
-// InvalidArgument names the option or the variable; Unimplemented a library is missing.
+// InvalidArgument names the option or the variable; Unimplemented a library is missing, or the
+// process sees no GPU.
 absl::StatusOr<NcclUse> PrepareNccl(const NcclPlace& place, const Variables& variables);
 
 // Prepares, and joins. `store` outlives the group. Errors: also those of ConnectNccl.

@@ -61,6 +61,11 @@ class FakeNccl : public NcclApi, public FakeKernels {
     MutexLock lock(mu_);
     error_ = error;
   }
+  // From now on the process sees no GPU, as on a host without a driver.
+  void HideGpus() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    hides_gpus_ = true;
+  }
   // Blocks until a rank has given an operation that other ranks have not reached.
   void AwaitOperation() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -135,7 +140,11 @@ class FakeNccl : public NcclApi, public FakeKernels {
     RunWhatCan();
   }
 
-  absl::StatusOr<int> DeviceCount() override { return 1; }
+  absl::StatusOr<int> DeviceCount() override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (hides_gpus_) return absl::InternalError("CUDA: cudaGetDeviceCount: no driver");
+    return 1;
+  }
   absl::Status UseDevice(int device) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     chosen_device_ = device;
@@ -403,6 +412,7 @@ class FakeNccl : public NcclApi, public FakeKernels {
   bool on_one_host_ DP_GUARDED_BY(mu_) = false;
   int live_ DP_GUARDED_BY(mu_) = 0;
   int calls_ DP_GUARDED_BY(mu_) = 0;
+  bool hides_gpus_ DP_GUARDED_BY(mu_) = false;
   int aborts_ DP_GUARDED_BY(mu_) = 0;
   bool aborts_held_ DP_GUARDED_BY(mu_) = false;
   bool busy_ DP_GUARDED_BY(mu_) = false;
