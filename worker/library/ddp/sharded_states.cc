@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/engine/ddp/replica.h"
 #include "worker/library/ddp/gradient_scale.h"
 #include "worker/library/dist_error.h"
 #include "worker/library/in_engine.h"
@@ -24,10 +25,31 @@ void CopyFloats(GroupMemory& memory, absl::Span<const float> from, float* to) {
   memory.Copy(engine::ConstElements(from).bytes, reinterpret_cast<uint8_t*>(to));
 }
 
+// An optimizer has a few states for each value. Memory for more would run out without an error.
+constexpr size_t kStatesMax = 1024;
+
+// All ranks call it, and all get the same error.
+size_t AgreedStates(const ModuleReducer& reducer, size_t states) {
+  JoinedGroup& member = reducer.member();
+  const absl::Status agree =
+      engine::CheckReplicasAgree(member.here(), "option", absl::StrCat("states ", states, "\n"));
+  if (absl::IsFailedPrecondition(agree))
+    throw DistError(
+        ErrorKind::kMismatch,
+        absl::StrCat(member.Context(), ": ZeroRedundancyOptimizer: ", std::string(agree.message()),
+                     "; give every rank the same number of states"));
+  OrThrow(agree, ErrorSource::kOperation, member.Context());
+  if (states <= kStatesMax) return states;
+  throw DistError(ErrorKind::kLimit,
+                  absl::StrCat(member.Context(), ": ZeroRedundancyOptimizer: states is ", states,
+                               "; give the floats that the update keeps for each value, ",
+                               kStatesMax, " at most"));
+}
+
 }  // namespace
 
 ShardedStates::ShardedStates(ModuleReducer& reducer, size_t states)
-    : reducer_(reducer), dealt_(reducer.ReduceToShards()), states_(states) {
+    : reducer_(reducer), dealt_(reducer.ReduceToShards()), states_(AgreedStates(reducer, states)) {
   const distributed::ProcessGroup& group = reducer_.group();
   const GradientLayout& layout = reducer_.layout();
   for (const engine::Bucket& bucket : layout.buckets) {

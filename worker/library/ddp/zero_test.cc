@@ -17,6 +17,7 @@ namespace {
 using library::ErrorOf;
 using library::ListedModule;
 using library::OnRanks;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -173,6 +174,30 @@ TEST(ZeroTest, SaysWhyItCannotBeUsed) {
     states.erase("b");
     EXPECT_THAT(ErrorOf([&] { optimizer.load(states); }).what(),
                 HasSubstr("have nothing for parameter b"));
+  });
+}
+
+TEST(ZeroTest, MoreStatesThanAnyOptimizerKeepsAreRefusedAtOnce) {
+  OnRanks(2, "auto", [](const ProcessGroup& group) {
+    ListedModule module = Odd();
+    DistributedDataParallel ddp(module, {.process_group = group});
+    const DistError error = ErrorOf([&] { ZeroRedundancyOptimizer(ddp, size_t{1} << 60, Update); });
+    EXPECT_EQ(error.kind(), ErrorKind::kLimit);
+    EXPECT_THAT(error.what(), HasSubstr("ZeroRedundancyOptimizer: states is 1152921504606846976; "
+                                        "give the floats that the update keeps for each value, "
+                                        "1024 at most"));
+  });
+}
+
+TEST(ZeroTest, RanksWithDifferentNumbersOfStatesAreNamed) {
+  OnRanks(2, "auto", [](const ProcessGroup& group) {
+    ListedModule module = Odd();
+    DistributedDataParallel ddp(module, {.process_group = group});
+    const size_t states = group.rank() == 0 ? 1 : 2;
+    const DistError error = ErrorOf([&] { ZeroRedundancyOptimizer(ddp, states, Update); });
+    EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("states 1"), HasSubstr("states 2"),
+                                    HasSubstr("; give every rank the same number of states")));
   });
 }
 

@@ -52,9 +52,11 @@ class ZeroRedundancyOptimizer {
  public:
   using Update = std::function<void(const OptimizerPiece& piece)>;
 
-  // `states` floats are kept for each value. Before the first backward.
+  // `states` floats are kept for each value, 1,024 at most. Before the first backward. Blocks until
+  // every rank has called it. After an error the ddp deals shares that nobody holds: make it anew.
   // Errors: kUnsupported a parameter is not of float32. kInvalidArgument the ddp has an option or a
-  // hook that needs whole gradients. kWrongState a backward has been.
+  // hook that needs whole gradients. kWrongState a backward has been. kMismatch ranks give
+  // different numbers of states. kLimit there are too many. Also those of operations.
   ZeroRedundancyOptimizer(DistributedDataParallel& ddp, size_t states, Update update);
   ~ZeroRedundancyOptimizer();
 
