@@ -35,18 +35,33 @@ absl::StatusOr<std::unique_ptr<TcpConnection>> TcpConnection::Open(const TcpEndp
     refused = connection->ShakeHands(ping, deadline.left());
     if (refused.ok()) return connection;
   }
-  return absl::UnavailableError(absl::StrCat("store at ", endpoint.host, ":", endpoint.port,
-                                             " does not answer as expected: ", refused.message(),
-                                             "; it may be of a PyTorch whose dialect is another"));
+  const absl::StatusCode code =
+      absl::IsDataLoss(refused) ? absl::StatusCode::kDataLoss : absl::StatusCode::kUnavailable;
+  return absl::Status(
+      code, absl::StrCat("store at ", endpoint.host, ":", endpoint.port,
+                         " does not answer as expected: ", refused.message(),
+                         "; check the port, where another server may listen, or a PyTorch "
+                         "whose dialect is another"));
 }
 
 absl::Status TcpConnection::ShakeHands(bool ping, absl::Duration timeout) {
   if (endpoint_.dialect == Dialect::kC) Tell({Verb::kValidate, {{}, kMagic}});
-  if (endpoint_.dialect != Dialect::kC || !ping)
-    return Call({Verb::kCheck, {{kCounter}}}, timeout).status();
   const int64_t nonce = getpid();
-  DP_ASSIGN_OR_RETURN(const Fields echo, Call({Verb::kPing, {{}, nonce}}, timeout));
-  return echo.number == nonce ? absl::OkStatus() : absl::UnavailableError("a wrong echo");
+  const bool echoes = endpoint_.dialect == Dialect::kC && ping;
+  const Request request =
+      echoes ? Request{Verb::kPing, {{}, nonce}} : Request{Verb::kCheck, {{kCounter}}};
+  DP_ASSIGN_OR_RETURN(const Fields reply, Call(request, timeout));
+  if (echoes && reply.number != nonce) return absl::DataLossError("a wrong echo");
+  if (!echoes && reply.number != kReady && reply.number != kNotReady)
+    return absl::DataLossError(
+        absl::StrCat("the check of a key was answered by ", reply.number, ", which no store says"));
+  return heard_.empty() ? absl::OkStatus() : absl::DataLossError("more bytes than the answer");
+}
+
+absl::Status TcpConnection::Unreadable(const absl::Status& reply) const {
+  return {reply.code(), absl::StrCat("the answer of the store at ", endpoint_.host, ":",
+                                     endpoint_.port, ": ", std::string(reply.message()),
+                                     "; check that the port is a store's, and keep less in it")};
 }
 
 absl::Status TcpConnection::Closed() const {
@@ -93,9 +108,10 @@ absl::StatusOr<Fields> TcpConnection::Exchange(Shape reply, uint64_t count,
   for (;;) {
     DP_RETURN_IF_ERROR(Send());
     absl::string_view input = heard_;
-    DP_ASSIGN_OR_RETURN(const bool complete, parser.Take(&input));
+    const absl::StatusOr<bool> complete = parser.Take(&input);
+    if (!complete.ok()) return Unreadable(complete.status());
     heard_.erase(0, heard_.size() - input.size());
-    if (complete) {
+    if (*complete) {
       usable_ = true;
       return parser.Finish();
     }

@@ -25,15 +25,15 @@ class TcpConnection {
  public:
   // Connects and shakes hands. Servers of PyTorch 2.2 to 2.4 close the connection on a ping; Open
   // then connects again and sends none.
-  // Errors: InvalidArgument no such host; Unavailable nobody listens, or the server speaks another
-  // dialect.
+  // Errors: InvalidArgument no such host; Unavailable nobody listens, or the server closes or is
+  // silent. DataLoss the server answers as no store of this dialect does.
   static absl::StatusOr<std::unique_ptr<TcpConnection>> Open(const TcpEndpoint& endpoint,
                                                              absl::Duration timeout);
 
   // Queues a request that gets no reply; the next Call sends it along.
   void Tell(const Request& request);
   // Errors: Unimplemented the dialect has no such verb; DeadlineExceeded; Unavailable the server
-  // has closed.
+  // has closed; ResourceExhausted the reply is beyond the limits.
   absl::StatusOr<Fields> Call(const Request& request, absl::Duration timeout);
   // Calls a wait. After the deadline cancels it, if the dialect can. Errors: as Call.
   absl::Status Wait(std::vector<std::string> keys, absl::Duration timeout);
@@ -50,6 +50,8 @@ class TcpConnection {
       : endpoint_(std::move(endpoint)), socket_(std::move(socket)) {}
 
   absl::Status Closed() const;
+  // The error of a reply that cannot be read, with the server's address and a remedy.
+  absl::Status Unreadable(const absl::Status& reply) const;
   absl::Status ShakeHands(bool ping, absl::Duration timeout);
   // Sends what is queued, and reads the fields of one reply.
   absl::StatusOr<Fields> Exchange(Shape reply, uint64_t count, absl::Duration timeout);

@@ -38,7 +38,7 @@ struct OpenTcp {
 // not listen yet. A host that is not this machine's, as a service in front of it, is served on all
 // addresses.
 // Errors: InvalidArgument no such host; FailedPrecondition the port is taken; DeadlineExceeded
-// nobody listens; Unavailable.
+// nobody listens; DataLoss the server does not speak the protocol; Unavailable.
 absl::StatusOr<OpenTcp> OpenTcpStore(const distributed::TcpStoreOptions& options);
 
 }  // namespace dp::library

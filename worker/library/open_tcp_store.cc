@@ -63,6 +63,11 @@ bool MayListenSoon(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
+// Another dialect may be what the server speaks.
+bool MayBeOfAnotherDialect(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDataLoss(status);
+}
+
 // Servers of PyTorch before 2.1 close the connection of a client that speaks a newer dialect. A
 // server may also begin to listen between two tries, so the newest dialect has the last one too.
 absl::StatusOr<std::unique_ptr<wire::TcpStore>> OpenInAnyDialect(wire::TcpStoreOptions options,
@@ -73,7 +78,7 @@ absl::StatusOr<std::unique_ptr<wire::TcpStore>> OpenInAnyDialect(wire::TcpStoreO
     return wire::TcpStore::Open(options);
   };
   auto newest = open(wire::Dialect::kC);
-  if (!absl::IsUnavailable(newest.status()) || deadline.passed()) return newest;
+  if (!MayBeOfAnotherDialect(newest.status()) || deadline.passed()) return newest;
   auto oldest = open(wire::Dialect::kA);
   if (!oldest.ok() || deadline.passed()) return oldest.ok() ? std::move(oldest) : std::move(newest);
   newest = open(wire::Dialect::kC);

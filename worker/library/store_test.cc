@@ -119,6 +119,34 @@ TEST(TcpStoreTest, AServerThatNeverAnswersIsAskedOnceWithinTheTimeout) {
   EXPECT_EQ(tries, 1);
 }
 
+// The server sends each client these bytes at once and reads nothing.
+DistError ErrorOfServerThatSays(const std::string& greeting) {
+  const auto listener = wire::Listen("127.0.0.1", 0);
+  EXPECT_TRUE(listener.ok()) << listener.status();
+  std::jthread server([&](const std::stop_token& stop) {
+    std::vector<FileDescriptor> clients;
+    while (!stop.stop_requested()) {
+      pollfd asked{listener->get(), POLLIN, 0};
+      if (poll(&asked, 1, 10) != 1) continue;
+      clients.emplace_back(accept(listener->get(), nullptr, nullptr));
+      (void)send(clients.back().get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
+    }
+  });
+  return ErrorOf(
+      [&] { TcpStore({.host = "127.0.0.1", .port = *wire::PortOf(listener->get())}).get("k"); });
+}
+
+TEST(TcpStoreTest, AServerThatIsNoStoreIsUnreachableWithItsAddress) {
+  const std::string one_more("\0\0\0\0\0\0\0\0\0", 9);
+  for (const std::string& greeting : {std::string("HTTP/1.1 400 Bad Request"), one_more}) {
+    const DistError error = ErrorOfServerThatSays(greeting);
+    EXPECT_EQ(error.kind(), ErrorKind::kUnreachable) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("store at 127.0.0.1:"));
+    EXPECT_THAT(error.what(), HasSubstr("does not answer as expected: "));
+    EXPECT_THAT(error.what(), HasSubstr("; check the port, where another server may listen"));
+  }
+}
+
 TEST(TcpStoreTest, ATakenPortIsNamedWithTheRemedy) {
   const TcpStore first = Serve();
   const DistError error =
