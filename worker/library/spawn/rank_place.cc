@@ -9,6 +9,9 @@
 namespace dp::library {
 namespace {
 
+// As many as the members of a file store. A host has no room for more processes.
+constexpr int kRanksMax = 100'000;
+
 template <typename... Words>
 absl::Status BadOption(const Words&... words) {
   return absl::InvalidArgumentError(absl::StrCat("spawn: ", words...));
@@ -18,6 +21,9 @@ absl::Status BadOption(const Words&... words) {
 
 absl::Status CheckSpawnOptions(const distributed::SpawnOptions& options, int nprocs) {
   if (nprocs < 1) return BadOption("nprocs is ", nprocs, "; give 1 or more");
+  if (nprocs > kRanksMax)
+    return absl::ResourceExhaustedError(
+        absl::StrCat("spawn: nprocs is ", nprocs, "; give ", kRanksMax, " at most"));
   if (options.grace.count() < 0)
     return BadOption("grace is ", options.grace.count(), " ms; give 0 or more");
   const int64_t world_size = options.world_size.value_or(nprocs);

@@ -16,7 +16,8 @@ namespace dp::library {
 // The environment variables that a rank gets; those without a value are removed.
 using RankVariables = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
-// Whether `options` make sense for `nprocs` ranks. Errors: InvalidArgument names the option.
+// Whether `options` make sense for `nprocs` ranks. Errors: InvalidArgument names the
+// option; ResourceExhausted too many ranks.
 absl::Status CheckSpawnOptions(const distributed::SpawnOptions& options, int nprocs);
 
 // The variables of the rank with number `local_rank` on this host. Pure.

@@ -45,6 +45,12 @@ TEST(RankPlaceTest, OptionsThatFitNoWorldAreRejected) {
   EXPECT_THAT(Fault(2, {.first_rank = 2147483647}), StartsWith("spawn: first_rank is 2147483647"));
 }
 
+TEST(RankPlaceTest, MoreRanksThanAHostCanHaveAreRefusedBeforeTheFirstOne) {
+  EXPECT_EQ(Fault(100'000, {}), "");
+  EXPECT_EQ(CheckSpawnOptions({}, 100'001),
+            absl::ResourceExhaustedError("spawn: nprocs is 100001; give 100000 at most"));
+}
+
 TEST(RankPlaceTest, SeveralHostsNeedTheAddressOfRankZero) {
   EXPECT_EQ(Fault(2, {.world_size = 4}),
             "spawn: world_size is 4 with 2 ranks here; give master_addr and master_port, where all "

@@ -84,7 +84,8 @@ class SpawnContext {
 // With `join` it returns when all have ended. The kernel kills the children when the thread that
 // called spawn ends, and thus when this process dies.
 // Errors: SpawnError. kInvalidArgument names the option. kWrongState this process has other threads
-// or a default group, or ignores SIGCHLD. kLimit no more processes or descriptors.
+// or a default group, or ignores SIGCHLD. kLimit more than 100,000 ranks, of which none then
+// starts; no more processes or descriptors.
 SpawnContext spawn(const std::function<void(int rank)>& fn, int nprocs,
                    const SpawnOptions& options = {});
 
