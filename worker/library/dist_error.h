@@ -36,6 +36,9 @@ T OrThrow(absl::StatusOr<T> value, ErrorSource source, absl::string_view context
 
 // For errors about a thing that is no std::exception.
 inline constexpr absl::string_view kUnknownException = "an exception of unknown type";
+// The remedy.
+inline constexpr absl::string_view kThrowAnother =
+    "; throw a std::exception, whose text the error then has";
 
 // Calls a function of the program, which errors name as `what`. Its std::exceptions pass. Programs
 // that catch these only must not end because of anything else, so that becomes a kProgramFailed.
@@ -48,10 +51,8 @@ auto CallProgram(absl::string_view what, const Call& call) {
   } catch (const abi::__forced_unwind&) {  // the thread ends by pthread_exit
     throw;
   } catch (...) {
-    throw distributed::DistError(
-        distributed::ErrorKind::kProgramFailed,
-        absl::StrCat(what, " threw ", kUnknownException,
-                     "; throw a std::exception, whose text the error then has"));
+    throw distributed::DistError(distributed::ErrorKind::kProgramFailed,
+                                 absl::StrCat(what, " threw ", kUnknownException, kThrowAnother));
   }
 }
 

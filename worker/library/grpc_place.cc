@@ -1,6 +1,7 @@
 #include "worker/library/grpc_place.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,8 @@ class GrpcPlaceReader {
     const std::string text = Text("", name);
     uint64_t number = 0;
     if (!text.empty() && !absl::SimpleAtoi(text, &number))
-      wrong_.push_back(absl::StrCat(name, " is '", text, "', which is no number"));
+      wrong_.push_back(absl::StrCat(name, " is '", text, "', which is ",
+                                    WhyNoNumber(text, std::numeric_limits<uint64_t>::max())));
     return number;
   }
   std::string TextOrNone(absl::string_view name) const { return variables_(name).value_or(""); }
@@ -46,11 +48,12 @@ class GrpcPlaceReader {
   absl::Status status() const {
     if (!missing_.empty())
       return absl::InvalidArgumentError(absl::StrCat(
-          "GrpcStore misses the environment variables ", absl::StrJoin(missing_, ", "),
+          "GrpcStore misses ", VariableNames(missing_),
           "; start the program by dpctl run, or set coordinator, job and generation in "
           "GrpcStoreOptions"));
     if (wrong_.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("GrpcStore: ", absl::StrJoin(wrong_, ", ")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("GrpcStore: ", absl::StrJoin(wrong_, ", "), "; set a whole number"));
   }
 
  private:

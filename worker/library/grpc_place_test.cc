@@ -74,7 +74,8 @@ TEST_F(GrpcPlaceTest, MissingVariablesAreNamedTogetherWithTheRemedy) {
             "GrpcStore misses the environment variables DP_COORDINATOR, DP_JOB, DP_GENERATION; "
             "start the program by dpctl run, or set coordinator, job and generation in "
             "GrpcStoreOptions");
-  EXPECT_THAT(ErrorWith({.coordinator = "a:1", .generation = 1}), HasSubstr("variables DP_JOB;"));
+  EXPECT_THAT(ErrorWith({.coordinator = "a:1", .generation = 1}),
+              HasSubstr("misses the environment variable DP_JOB;"));
 }
 
 TEST_F(GrpcPlaceTest, AGenerationBelongsToItsJob) {
@@ -88,7 +89,11 @@ TEST_F(GrpcPlaceTest, WrongValuesAreNamed) {
   EXPECT_THAT(ErrorWith({.job = 0, .generation = 1}), HasSubstr("job is 0 and generation 1"));
   EXPECT_THAT(ErrorWith({.timeout = std::chrono::milliseconds(0)}), HasSubstr("timeout is 0"));
   variables_["DP_GENERATION"] = "three";
-  EXPECT_THAT(ErrorWith(), HasSubstr("DP_GENERATION is 'three', which is no number"));
+  EXPECT_THAT(ErrorWith(),
+              HasSubstr("DP_GENERATION is 'three', which is no number; set a whole number"));
+  variables_["DP_GENERATION"] = "99999999999999999999";
+  EXPECT_THAT(ErrorWith(),
+              HasSubstr("', which is out of range, which ends at 18446744073709551615"));
 }
 
 TEST_F(GrpcPlaceTest, ARankWithoutACredentialCallsItsOwnCoordinatorInPlainText) {

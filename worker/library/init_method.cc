@@ -2,10 +2,13 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -44,7 +47,8 @@ absl::Status TakePlace(const InitOptions& options, absl::string_view with, Meeti
   if (!options.world_size) missing.push_back("world_size");
   if (!options.rank) missing.push_back("rank");
   if (!missing.empty())
-    return Invalid(with, " needs ", absl::StrJoin(missing, " and "), "; set it in InitOptions",
+    return Invalid(with, " needs ", absl::StrJoin(missing, " and "),
+                   missing.size() == 1 ? "; set it in InitOptions" : "; set them in InitOptions",
                    why);
   meeting->world_size = *options.world_size;
   meeting->rank = *options.rank;
@@ -104,7 +108,8 @@ class EnvironmentReader {
     const std::string text = Text(name);
     int number = 0;
     if (!text.empty() && !absl::SimpleAtoi(text, &number))
-      wrong_.push_back(absl::StrCat(name, " is '", text, "', which is no number"));
+      wrong_.push_back(absl::StrCat(name, " is '", text, "', which is ",
+                                    WhyNoNumber(text, std::numeric_limits<int>::max())));
     return number;
   }
   std::string Text(absl::string_view name) {
@@ -115,10 +120,11 @@ class EnvironmentReader {
   }
   absl::Status status() const {
     if (!missing_.empty())
-      return Invalid(absl::StrCat("init method ", method_, " misses the environment variables "),
-                     absl::StrJoin(missing_, ", "), "; ", remedy_);
+      return Invalid(absl::StrCat("init method ", method_, " misses "), VariableNames(missing_),
+                     "; ", remedy_);
     return wrong_.empty() ? absl::OkStatus()
-                          : Invalid("init method ", method_, ": ", absl::StrJoin(wrong_, ", "));
+                          : Invalid("init method ", method_, ": ", absl::StrJoin(wrong_, ", "),
+                                    "; set a whole number");
   }
 
  private:
@@ -206,6 +212,18 @@ Variables VariablesOfProcess() {
     if (value == nullptr) return std::nullopt;
     return value;
   };
+}
+
+std::string VariableNames(const std::vector<absl::string_view>& names) {
+  return absl::StrCat("the environment variable", names.size() == 1 ? " " : "s ",
+                      absl::StrJoin(names, ", "));
+}
+
+std::string WhyNoNumber(absl::string_view text, uint64_t max) {
+  const absl::string_view digits = absl::StripPrefix(text, "-");
+  const bool whole =
+      !digits.empty() && std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit);
+  return whole ? absl::StrCat("out of range, which ends at ", max) : "no number";
 }
 
 absl::StatusOr<Meeting> ReadMeeting(const InitOptions& options, const Variables& variables) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -28,6 +30,12 @@ struct Meeting {
 // The value of an environment variable.
 using Variables = std::function<std::optional<std::string>(absl::string_view name)>;
 Variables VariablesOfProcess();
+
+// For errors: "the environment variable A", or "the environment variables A, B".
+std::string VariableNames(const std::vector<absl::string_view>& names);
+// For errors about a text that gives no number of at most `max`: "no number" or "out of range,
+// ...".
+std::string WhyNoNumber(absl::string_view text, uint64_t max);
 
 // Reads the options and, with env:// and dp://, the environment. Pure but for `variables`.
 // Errors: InvalidArgument names the option or each variable, with what to set.

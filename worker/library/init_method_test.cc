@@ -56,7 +56,7 @@ TEST_F(InitMethodTest, EveryMissingVariableIsNamed) {
   env_ = {{"MASTER_PORT", ""}};
   EXPECT_THAT(Fault(), HasSubstr("variables MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK;"));
   env_ = {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}, {"WORLD_SIZE", "1"}};
-  EXPECT_THAT(Fault(), AllOf(HasSubstr("variables RANK;"), Not(HasSubstr("MASTER_ADDR"))));
+  EXPECT_THAT(Fault(), AllOf(HasSubstr("variable RANK;"), Not(HasSubstr("MASTER_ADDR"))));
 }
 
 TEST_F(InitMethodTest, ArgumentsOverrideTheEnvironment) {
@@ -71,7 +71,11 @@ TEST_F(InitMethodTest, ArgumentsOverrideTheEnvironment) {
 
 TEST_F(InitMethodTest, AVariableThatIsNoNumberIsShown) {
   env_["RANK"] = "first";
-  EXPECT_THAT(Fault(), HasSubstr("RANK is 'first', which is no number"));
+  EXPECT_THAT(Fault(), HasSubstr("RANK is 'first', which is no number; set a whole number"));
+  for (const char* far : {"99999999999999", "-99999999999999"}) {
+    env_["RANK"] = far;
+    EXPECT_THAT(Fault(), HasSubstr("', which is out of range, which ends at 2147483647; set"));
+  }
   env_["RANK"] = "0";
   env_["MASTER_PORT"] = "70000";
   EXPECT_THAT(Fault(), HasSubstr("MASTER_PORT is 70000; give a number from 1 to 65535"));
@@ -104,7 +108,7 @@ TEST_F(InitMethodTest, TcpHasAHostAndAPort) {
 
 TEST_F(InitMethodTest, DiscoveryByGroupNameIsRefusedWithTheReason) {
   EXPECT_EQ(Fault({.init_method = "tcp://h:1", .group_name = "mine"}),
-            "tcp://h:1 needs world_size and rank; set it in InitOptions, because ranks are not "
+            "tcp://h:1 needs world_size and rank; set them in InitOptions, because ranks are not "
             "discovered by group_name");
   EXPECT_EQ(Fault(At("tcp://h:1?group_name=mine")),
             "init method tcp://h:1?group_name=mine has more than HOST:PORT; set rank and "
@@ -123,9 +127,10 @@ TEST_F(InitMethodTest, AMulticastAddressIsRefusedWithTheReason) {
 
 TEST_F(InitMethodTest, TcpAndFileNeedAPlaceFromTheOptions) {
   EXPECT_THAT(Fault({.init_method = "tcp://h:1"}),
-              HasSubstr("tcp://h:1 needs world_size and rank; set it in InitOptions"));
+              HasSubstr("tcp://h:1 needs world_size and rank; set them in InitOptions"));
   EXPECT_THAT(Fault({.init_method = "file:///f", .rank = 0}), Not(HasSubstr("group_name")));
-  EXPECT_THAT(Fault({.init_method = "file:///f", .rank = 0}), HasSubstr("needs world_size;"));
+  EXPECT_THAT(Fault({.init_method = "file:///f", .rank = 0}),
+              HasSubstr("needs world_size; set it in"));
 }
 
 TEST_F(InitMethodTest, AFileHasAnAbsolutePath) {
@@ -208,8 +213,11 @@ TEST_F(JobInitMethodTest, OptionsMayOnlyRepeatWhatTheJobSays) {
 TEST_F(JobInitMethodTest, VariablesThatAreMissingOrWrongAreNamed) {
   env_["DP_RANK"] = "x";
   EXPECT_EQ(Fault({.init_method = "dp://"}),
-            "init method dp://: DP_RANK is 'x', which is no number");
-  for (const char* name : {"MASTER_ADDR", "DP_GENERATION"}) env_.erase(name);
+            "init method dp://: DP_RANK is 'x', which is no number; set a whole number");
+  env_.erase("DP_GENERATION");
+  EXPECT_THAT(Fault({.init_method = "dp://"}),
+              HasSubstr("dp:// misses the environment variable DP_GENERATION; every"));
+  env_.erase("MASTER_ADDR");
   EXPECT_THAT(
       Fault({.init_method = "dp://"}),
       HasSubstr("dp:// misses the environment variables MASTER_ADDR, DP_GENERATION; every"));

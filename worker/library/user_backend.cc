@@ -78,7 +78,8 @@ class UserExchanger : public engine::Exchanger {
     } catch (const std::exception& thrown) {
       return StatusOf(thrown);
     } catch (...) {
-      return absl::DataLossError(absl::StrCat("the backend threw ", kUnknownException));
+      return absl::DataLossError(
+          absl::StrCat("the backend threw ", kUnknownException, kThrowAnother));
     }
   }
 

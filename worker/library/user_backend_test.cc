@@ -148,6 +148,25 @@ TEST_F(UserBackendTest, AFactoryThatThrowsNoStandardExceptionFailsTheProgram) {
                "std::exception, whose text the error then has");
 }
 
+class ThrowsNoStandardException : public Backend {
+ public:
+  void exchange(std::span<const std::span<const std::byte>>,
+                std::span<const std::span<std::byte>>) override {
+    throw 42;
+  }
+  void abort() noexcept override {}
+};
+
+TEST_F(UserBackendTest, AnExchangeThatThrowsNoStandardExceptionIsToldWhatToThrow) {
+  register_backend("exchange42", [](const BackendPlace&) {
+    return std::make_unique<ThrowsNoStandardException>();
+  });
+  const DistError error =
+      ErrorOf([] { ProcessGroup(library::Thread(HashStore(), 0, 2, "exchange42")); });
+  EXPECT_THAT(error.what(), HasSubstr("the backend threw an exception of unknown type; throw a "
+                                      "std::exception, whose text the error then has"));
+}
+
 TEST_F(UserBackendTest, ItHasNoMessages) {
   OnRanks(2, "ByStore", [](const ProcessGroup& group) {
     std::vector<float> data(1);

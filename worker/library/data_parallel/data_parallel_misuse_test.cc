@@ -56,7 +56,9 @@ TEST(DataParallelMisuseTest, AReplicaThatThrowsNoExceptionOfTheStandardIsNamed) 
   DataParallel parallel(model, {.device_ids = kTwoDevices});
   const DistError error = ErrorOf([&] { parallel.forward({TwoSamples()}); });
   EXPECT_EQ(error.kind(), ErrorKind::kProgramFailed);
-  EXPECT_STREQ(error.what(), "replica 1 on device cpu:1: replicate: an exception of unknown type");
+  EXPECT_STREQ(error.what(),
+               "replica 1 on device cpu:1: replicate: an exception of unknown type; throw a "
+               "std::exception, whose text the error then has");
 }
 
 struct NoDataset : std::runtime_error {

@@ -25,8 +25,8 @@ using distributed::ErrorKind;
   } catch (const std::exception& error) {
     std::throw_with_nested(DistError(ErrorKind::kProgramFailed, absl::StrCat(place, error.what())));
   } catch (...) {
-    std::throw_with_nested(
-        DistError(ErrorKind::kProgramFailed, absl::StrCat(place, kUnknownException)));
+    std::throw_with_nested(DistError(ErrorKind::kProgramFailed,
+                                     absl::StrCat(place, kUnknownException, kThrowAnother)));
   }
 }
 

@@ -63,7 +63,8 @@ int RunNoted(const std::function<void()>& body, int note) {
   } catch (const std::exception& error) {
     Leave(note, false, error.what());
   } catch (...) {
-    Leave(note, false, "one of unknown type");
+    Leave(note, false,
+          "one of unknown type; throw a std::exception, whose text the error then has");
   }
   return kThrewCode;
 }

@@ -137,7 +137,8 @@ TEST(SpawnTest, AnExceptionIsThrownWithItsRankAndText) {
   EXPECT_EQ(error.rank(), 1);
   EXPECT_EQ(error.exit_code(), 1);
   const SpawnError other = FailureOf([] { spawn([](int) { throw 7; }, 1); });
-  EXPECT_THAT(other.what(), HasSubstr("threw an exception: one of unknown type"));
+  EXPECT_THAT(other.what(),
+              HasSubstr("threw an exception: one of unknown type; throw a std::exception"));
 }
 
 TEST(SpawnTest, AContextThatWasMovedFromSaysSo) {
