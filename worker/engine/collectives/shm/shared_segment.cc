@@ -77,7 +77,13 @@ absl::StatusOr<SharedSegment> SharedSegment::Map(const FileDescriptor& file, int
     return absl::InternalError(absl::StrCat("the file is no sealed segment for ", size, " ranks"));
   void* const memory =
       mmap(nullptr, SegmentBytes(size), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (memory == MAP_FAILED) return MemoryError("mmap");
+  if (memory == MAP_FAILED) {
+    const int code = errno;
+    return absl::UnavailableError(absl::StrCat(
+        "mmap of the memory that ", size, " ranks share: ", std::strerror(code), "; it takes ",
+        SegmentBytes(size) >> 20, " MiB of address space (16 GiB and 4 MiB a rank), so raise ",
+        "ulimit -v, or use backend gloo"));
+  }
   SharedSegment segment;
   segment.memory_ = static_cast<uint8_t*>(memory);
   segment.size_ = size;

@@ -5,10 +5,13 @@
 
 #include <set>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dp::engine {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(SharedSegmentTest, TwoMappingsAreOneMemory) {
   const auto file = SharedSegment::MakeFile(2);
@@ -40,6 +43,16 @@ TEST(SharedSegmentTest, EverySlotIsAnotherPlaceAndChunksTakeTurns) {
   for (auto it = slots.begin(); std::next(it) != slots.end(); ++it)
     EXPECT_GE(*std::next(it) - *it, ssize_t(kSlotBytes));
   EXPECT_EQ(segment->slot(2, 1), segment->slot(2, 1 + kSlotsPerRank));
+}
+
+TEST(SharedSegmentTest, TooLittleAddressSpaceIsNamedWithItsSizeAndTheRemedy) {
+  constexpr int kBeyond48Bits = 20'000;
+  const auto segment = SharedSegment::Map(*SharedSegment::MakeFile(kBeyond48Bits), kBeyond48Bits);
+  EXPECT_EQ(segment.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(segment.status().message()),
+              HasSubstr("20000 ranks share: Cannot allocate memory; it takes 327760"));
+  EXPECT_THAT(std::string(segment.status().message()),
+              HasSubstr("so raise ulimit -v, or use backend gloo"));
 }
 
 TEST(SharedSegmentTest, NobodyCanChangeTheSize) {
