@@ -3,10 +3,12 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/program/log.h"
 #include "base/status.h"
+#include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/gloo/gloo_group.h"
 #include "worker/engine/collectives/hierarchical/hierarchical_group.h"
 #include "worker/engine/collectives/local/local_group.h"
@@ -63,6 +65,14 @@ absl::StatusOr<OpenedGroup> OpenHierarchical(OpenStore& store, const GroupPlace&
   return OpenedGroup{std::move(hosts->group), hosts->backend, {}};
 }
 
+// The error of a late rank, with the limit that the program has set: connecting has only what the
+// steps before it have left.
+absl::Status WithWholeLimit(const absl::Status& status, absl::Duration limit) {
+  if (!absl::IsDeadlineExceeded(status) || !absl::StartsWith(status.message(), "connect"))
+    return status;
+  return engine::DidNotArrive("connect", engine::MissingRanks(status), limit);
+}
+
 // The backends of this build for CPUs, for who asked for one that it lacks.
 std::string OthersInBuild(absl::string_view lacking) {
   std::vector<absl::string_view> names = {"shm"};
@@ -74,34 +84,9 @@ std::string OthersInBuild(absl::string_view lacking) {
   return absl::StrCat(absl::StrJoin(names, ", "), " or ", last);
 }
 
-}  // namespace
-
-bool IsReserved(absl::string_view name) {
-  return name == "auto" || name == "shm" || name == "hierarchical" || name == "gloo" ||
-         name == "nccl" || name == "mpi" || name == "undefined";
-}
-
-absl::StatusOr<std::string> BackendNamed(absl::string_view name, const NcclPlace& nccl) {
-  std::string lower = absl::AsciiStrToLower(name);
-  if (lower == "auto" && nccl.device.has_value()) lower = "nccl";
-  if (lower == "auto" || lower == "shm" || IsRegistered(lower)) return lower;
-  if ((lower == "mpi" && DP_HAS_MPI) || (lower == "nccl" && DP_HAS_NCCL)) return lower;
-  const bool needs_gloo = lower == "gloo" || lower == "hierarchical";
-  if (needs_gloo && DP_HAS_GLOO) return lower;
-  if (needs_gloo || lower == "nccl" || lower == "mpi") {
-    return absl::UnimplementedError(
-        absl::StrCat("backend ", lower, " is not part of this build of libdp_distributed; use ",
-                     OthersInBuild(lower)));
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("backend '", name,
-                   "' is unknown; use auto, shm, hierarchical, gloo, nccl or mpi, "
-                   "or register it by register_backend"));
-}
-
-absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend,
-                                      const std::shared_ptr<OpenStore>& store,
-                                      const GroupPlace& place, const Variables& variables) {
+absl::StatusOr<OpenedGroup> OpenWithin(const std::string& backend,
+                                       const std::shared_ptr<OpenStore>& store,
+                                       const GroupPlace& place, const Variables& variables) {
   const engine::GroupOptions options{.timeout = place.timeout};
   if (IsRegistered(backend)) {
     DP_ASSIGN_OR_RETURN(
@@ -139,6 +124,39 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend,
   if (!absl::IsFailedPrecondition(group.status())) return group.status();
   return absl::FailedPreconditionError(absl::StrCat(
       "backend shm: ", std::string(group.status().message()), "; use backend auto or gloo"));
+}
+
+}  // namespace
+
+bool IsReserved(absl::string_view name) {
+  return name == "auto" || name == "shm" || name == "hierarchical" || name == "gloo" ||
+         name == "nccl" || name == "mpi" || name == "undefined";
+}
+
+absl::StatusOr<std::string> BackendNamed(absl::string_view name, const NcclPlace& nccl) {
+  std::string lower = absl::AsciiStrToLower(name);
+  if (lower == "auto" && nccl.device.has_value()) lower = "nccl";
+  if (lower == "auto" || lower == "shm" || IsRegistered(lower)) return lower;
+  if ((lower == "mpi" && DP_HAS_MPI) || (lower == "nccl" && DP_HAS_NCCL)) return lower;
+  const bool needs_gloo = lower == "gloo" || lower == "hierarchical";
+  if (needs_gloo && DP_HAS_GLOO) return lower;
+  if (needs_gloo || lower == "nccl" || lower == "mpi") {
+    return absl::UnimplementedError(
+        absl::StrCat("backend ", lower, " is not part of this build of libdp_distributed; use ",
+                     OthersInBuild(lower)));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("backend '", name,
+                   "' is unknown; use auto, shm, hierarchical, gloo, nccl or mpi, "
+                   "or register it by register_backend"));
+}
+
+absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend,
+                                      const std::shared_ptr<OpenStore>& store,
+                                      const GroupPlace& place, const Variables& variables) {
+  absl::StatusOr<OpenedGroup> opened = OpenWithin(backend, store, place, variables);
+  if (opened.ok()) return opened;
+  return WithWholeLimit(opened.status(), place.timeout);
 }
 
 }  // namespace dp::library

@@ -23,8 +23,8 @@ absl::StatusOr<std::string> BackendNamed(absl::string_view name, const NcclPlace
 struct GroupPlace {
   int rank = 0;
   int size = 1;
-  absl::Duration timeout;  // of every operation
-  absl::Duration connect_timeout;
+  absl::Duration timeout;          // of every operation
+  absl::Duration connect_timeout;  // what is left of `timeout` for connecting
   NcclPlace nccl;
 };
 

@@ -5,6 +5,7 @@
 #include "dp/distributed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/library/backend.h"
 #include "worker/library/testing/rank_threads.h"
 #include "worker/library/testing/thrown.h"
 
@@ -18,6 +19,7 @@ using library::OnRanks;
 using library::Thread;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 TEST(ProcessGroupErrorTest, WrongArgumentsAreRejectedBeforePeersNotice) {
@@ -137,6 +139,20 @@ TEST(ProcessGroupErrorTest, JoiningNamesTheRanksThatDidNotCome) {
   EXPECT_THAT(error.missing_ranks(), ElementsAre(0, 2));
   EXPECT_THAT(error.what(), HasSubstr("group 'default', rank 1: connect: ranks 0, 2 did not "
                                       "arrive within 300ms; check that they run, with the same"));
+}
+
+TEST(ProcessGroupErrorTest, ALateConnectNamesTheLimitThatWasSetAndNotWhatWasLeft) {
+  for (const char* backend : {"shm", "gloo", "auto"}) {
+    if (!is_backend_available(backend)) continue;
+    const auto late = library::OpenGroup(backend, library::OpenHashStore(),
+                                         {.rank = 0,
+                                          .size = 2,
+                                          .timeout = absl::Seconds(6),
+                                          .connect_timeout = absl::Milliseconds(-26)},
+                                         [](absl::string_view) { return std::nullopt; });
+    EXPECT_EQ(late.status().code(), absl::StatusCode::kDeadlineExceeded) << backend;
+    EXPECT_THAT(std::string(late.status().message()), EndsWith(" within 6s")) << backend;
+  }
 }
 
 TEST(ProcessGroupErrorTest, ATimeoutIsPositive) {
