@@ -132,8 +132,7 @@ DistError ErrorOfServerThatSays(const std::string& greeting) {
       (void)send(clients.back().get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
     }
   });
-  return ErrorOf(
-      [&] { TcpStore({.host = "127.0.0.1", .port = *wire::PortOf(listener->get())}).get("k"); });
+  return ErrorOf([&] { TcpStore({.host = "127.0.0.1", .port = *wire::PortOf(listener->get())}); });
 }
 
 TEST(TcpStoreTest, AServerThatIsNoStoreIsUnreachableWithItsAddress) {

@@ -368,13 +368,13 @@ TEST_F(NcclTest, AWrongLocalRankIsNamed) {
 TEST_F(NcclTest, AProcessWithoutAGpuIsToldSoAndWhichBackendsNeedNone) {
   nccl_.HideGpus();
   const HashStore store;
-  InitOptions options = Thread(store, 0, 2, "auto");
+  InitOptions options = Thread(store, 0, 2, "auto", milliseconds(500));
   options.device = 3;
   init_process_group(Thread(HashStore(), 0, 1, "shm"));
   const std::vector<int> ranks = {0};
   const std::vector<std::function<void()>> calls = {
-      [&] { ProcessGroup(Thread(store, 0, 2, "nccl")); }, [&] { ProcessGroup{options}; },
-      [&] { new_group(ranks, "nccl"); }};
+      [&] { ProcessGroup(Thread(store, 0, 2, "nccl", milliseconds(500))); },
+      [&] { ProcessGroup{options}; }, [&] { new_group(ranks, "nccl"); }};
   for (const auto& call : calls) {
     const DistError error = ErrorOf(call);
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported) << error.what();
