@@ -28,7 +28,7 @@ using distributed::DistError;
 using distributed::ErrorKind;
 
 constexpr absl::string_view kJoinRemedy =
-    "; check that they run, with the same init method, backend, world size and group name";
+    "; check that every rank runs, with the same init method, backend, world size and group name";
 
 // How long a rank waits for peers to get a verdict that all ranks get.
 constexpr absl::Duration kSameVerdict = absl::Seconds(5);
@@ -164,7 +164,8 @@ JoinedGroup::JoinedGroup(std::shared_ptr<OpenStore> keys, Options options,
   connect.heeding->Stop();
   // Backends let a rank go on once its own connections stand.
   const absl::StatusOr<std::string> objection =
-      Unanimity(joined_keys, options_.rank, RanksOf(options_)).Consent("connect", deadline.left());
+      Unanimity(joined_keys, options_.rank, RanksOf(options_))
+          .Consent("connect", deadline.left(), options_.timeout);
   if (!objection.ok()) ThrowJoinError(objection.status(), Context());
   const absl::Status differ = BackendsDiffer(*objection);
   if (!differ.ok()) ThrowDifference(differ, *store_->store, options_.size, Context());
@@ -307,7 +308,8 @@ void JoinedGroup::CheckRanks(const std::vector<int>& ranks) const {
   const std::set<int> different(ranks.begin(), ranks.end());
   if (ranks.empty() || different.size() != ranks.size())
     throw DistError(ErrorKind::kInvalidArgument,
-                    absl::StrCat(Context(), ": new_group of ranks ", absl::StrJoin(ranks, ", "),
+                    absl::StrCat(Context(), ": new_group of ",
+                                 ranks.empty() ? "no rank" : engine::RankNames(ranks),
                                  "; give one rank at least, and each once"));
   for (const int rank : ranks) RankOf(rank);
 }

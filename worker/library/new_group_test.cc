@@ -125,10 +125,11 @@ TEST_F(RankProcessesTest, AGroupOfWrongRanksIsRejected) {
            Say(library::ErrorOf([&] { new_group(twice); })) + " | " +
            Say(library::ErrorOf([&] { new_group(outside); }));
   });
-  EXPECT_EQ(rank->Hear(),
-            "0 group 'default', rank 0: new_group of ranks ; give one rank at least, and each once "
-            "| 0 group 'default', rank 0: new_group of ranks 0, 0; give one rank at least, and "
-            "each once | 0 group 'default', rank 0: rank 1 is not in the group; give 0 to 0");
+  EXPECT_EQ(
+      rank->Hear(),
+      "0 group 'default', rank 0: new_group of no rank; give one rank at least, and each once "
+      "| 0 group 'default', rank 0: new_group of ranks 0, 0; give one rank at least, and "
+      "each once | 0 group 'default', rank 0: rank 1 is not in the group; give 0 to 0");
 }
 
 // The error of every rank, whose list of ranks or backend differs from that of another rank.

@@ -138,7 +138,7 @@ TEST(ProcessGroupErrorTest, JoiningNamesTheRanksThatDidNotCome) {
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
   EXPECT_THAT(error.missing_ranks(), ElementsAre(0, 2));
   EXPECT_THAT(error.what(), HasSubstr("group 'default', rank 1: connect: ranks 0, 2 did not "
-                                      "arrive within 300ms; check that they run, with the same"));
+                                      "arrive within 300ms; check that every rank runs, with the"));
 }
 
 TEST(ProcessGroupErrorTest, ALateConnectNamesTheLimitThatWasSetAndNotWhatWasLeft) {

@@ -34,12 +34,13 @@ absl::Status Unanimity::Answer(absl::string_view answer) {
   return keys_.Set(kAnswered, "yes");
 }
 
-absl::StatusOr<std::string> Unanimity::Consent(absl::string_view call, absl::Duration timeout) {
+absl::StatusOr<std::string> Unanimity::Consent(absl::string_view call, absl::Duration timeout,
+                                               std::optional<absl::Duration> limit) {
   DP_RETURN_IF_ERROR(keys_.Set(CameKey(rank_), "yes"));
   DP_ASSIGN_OR_RETURN(const int64_t consents, keys_.Add(kConsents, 1));
   if (consents == static_cast<int64_t>(ranks_.size())) DP_RETURN_IF_ERROR(Answer(kYes));
   const absl::Status answered = keys_.Get(kAnswered, timeout).status();
-  if (absl::IsDeadlineExceeded(answered)) return Late(call, timeout);
+  if (absl::IsDeadlineExceeded(answered)) return Late(call, limit.value_or(timeout));
   DP_RETURN_IF_ERROR(answered);
   return GetAnswer(timeout);
 }
@@ -56,7 +57,7 @@ absl::StatusOr<std::string> Unanimity::GetAnswer(absl::Duration timeout) {
   return answer == kYes ? std::string() : answer.substr(sizeof kNo - 1);
 }
 
-absl::Status Unanimity::Late(absl::string_view call, absl::Duration timeout) {
+absl::Status Unanimity::Late(absl::string_view call, absl::Duration limit) {
   std::vector<int> missing;
   for (const int rank : ranks_) {
     const std::vector<std::string> key = {CameKey(rank)};
@@ -64,7 +65,7 @@ absl::Status Unanimity::Late(absl::string_view call, absl::Duration timeout) {
     if (!came) missing.push_back(rank);
   }
   std::sort(missing.begin(), missing.end());
-  return engine::DidNotArrive(call, missing, timeout);
+  return engine::DidNotArrive(call, missing, limit);
 }
 
 }  // namespace dp::library

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,13 +25,15 @@ class Unanimity {
   // The first objection, if there is one by now; else empty. Does not block. Errors: the store's.
   absl::StatusOr<std::string> Objection();
   // Blocks until all ranks have consented (an empty answer) or one has objected (its reason).
-  // Errors: DeadlineExceeded names `call` and the ranks that have not come. Also the store's.
-  absl::StatusOr<std::string> Consent(absl::string_view call, absl::Duration timeout);
+  // Errors: DeadlineExceeded names `call`, the ranks that have not come, and `limit`, of which
+  // `timeout` is left; without a limit it names `timeout`. Also the store's.
+  absl::StatusOr<std::string> Consent(absl::string_view call, absl::Duration timeout,
+                                      std::optional<absl::Duration> limit = std::nullopt);
 
  private:
   absl::Status Answer(absl::string_view answer);
   absl::StatusOr<std::string> GetAnswer(absl::Duration timeout);
-  absl::Status Late(absl::string_view call, absl::Duration timeout);
+  absl::Status Late(absl::string_view call, absl::Duration limit);
 
   Store& keys_;
   const int rank_;

@@ -78,5 +78,11 @@ TEST_F(UnanimityTest, ATimeoutNamesTheRanksThatHaveNotCome) {
   EXPECT_THAT(engine::MissingRanks(late), ElementsAre(0, 2));
 }
 
+TEST_F(UnanimityTest, ATimeoutNamesTheLimitOfWhichTheWaitHadTheRest) {
+  const absl::Status late =
+      Rank(1).Consent("connect", absl::Milliseconds(-26), absl::Seconds(6)).status();
+  EXPECT_EQ(late.message(), "connect: ranks 0, 2 did not arrive within 6s");
+}
+
 }  // namespace
 }  // namespace dp::library
