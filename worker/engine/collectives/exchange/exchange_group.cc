@@ -33,8 +33,9 @@ class ExchangeGroup : public Group {
   // The links go before the queue.
   ~ExchangeGroup() override { queue_.Close(); }
 
-  std::unique_ptr<Work> Connect() {
-    return queue_.Push("connect", [this] { return Outcome("connect", Run(0, Meeting())); });
+  std::unique_ptr<Work> Connect(std::optional<absl::Duration> timeout) {
+    const auto run = [this] { return Outcome("connect", Run(0, Meeting())); };
+    return queue_.Push("connect", run, timeout);
   }
 
   int rank() const override { return rank_; }
@@ -111,10 +112,11 @@ class ExchangeGroup : public Group {
 
 absl::StatusOr<std::unique_ptr<Group>> ConnectExchange(
     std::unique_ptr<Exchanger> exchanger, int rank, int size, const GroupOptions& options,
-    std::optional<absl::StatusOr<LinkMembership>> links) {
+    std::optional<absl::StatusOr<LinkMembership>> links,
+    std::optional<absl::Duration> connect_timeout) {
   auto group =
       std::make_unique<ExchangeGroup>(std::move(exchanger), rank, size, options, std::move(links));
-  DP_RETURN_IF_ERROR(group->Connect()->Wait());
+  DP_RETURN_IF_ERROR(group->Connect(connect_timeout)->Wait());
   return group;
 }
 

@@ -45,10 +45,11 @@ class Exchanger {
 
 // A group whose ranks exchange their data by `exchanger`, which is connected. It passes messages if
 // it gets the means of `links`, or why there are none; with links it also states how calls differ.
-// Blocks until every rank is here.
+// Blocks until every rank is here, for `connect_timeout` at most, or the group's time limit.
 // Errors: DeadlineExceeded; the exchanger's.
 absl::StatusOr<std::unique_ptr<Group>> ConnectExchange(
     std::unique_ptr<Exchanger> exchanger, int rank, int size, const GroupOptions& options,
-    std::optional<absl::StatusOr<LinkMembership>> links = std::nullopt);
+    std::optional<absl::StatusOr<LinkMembership>> links = std::nullopt,
+    std::optional<absl::Duration> connect_timeout = std::nullopt);
 
 }  // namespace dp::engine

@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "worker/engine/collectives/testing/group_conformance.h"
 
 namespace dp::engine {
@@ -79,7 +81,8 @@ Groups OpenByMailbox(int size, const GroupOptions& options) {
   std::vector<std::jthread> threads;
   for (int r = 0; r < size; ++r)
     threads.emplace_back([&, r] {
-      auto group = ConnectExchange(std::make_unique<ByMailbox>(mailbox, r), r, size, options);
+      auto group = ConnectExchange(std::make_unique<ByMailbox>(mailbox, r), r, size, options,
+                                   std::nullopt, absl::Minutes(1));
       ASSERT_TRUE(group.ok()) << group.status();
       groups[r] = *std::move(group);
     });
@@ -93,6 +96,15 @@ INSTANTIATE_TEST_SUITE_P(ByExchanges, GroupConformance,
                                                                       .has_limits_of_calls = false,
                                                                       .states_differences = false}),
                                             ::testing::Range(1, 5)));
+
+TEST(ExchangeGroupTest, JoiningHasATimeLimitOfItsOwn) {
+  const auto mailbox = std::make_shared<Mailbox>();
+  const auto group =
+      ConnectExchange(std::make_unique<ByMailbox>(mailbox, 0), 0, 2, {.timeout = absl::Minutes(1)},
+                      std::nullopt, absl::Milliseconds(1));
+  EXPECT_EQ(group.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(group.status().message()), ::testing::HasSubstr("within 1ms"));
+}
 
 }  // namespace
 }  // namespace dp::engine

@@ -97,7 +97,8 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectMpi(Store& store, int rank, int si
     ranks.push_back(cards.back().rank);
   }
   return ConnectExchange(std::make_unique<MpiExchanger>(*process, rank, std::move(ranks)), rank,
-                         size, options.group, LinksOf(rank, cards, std::move(listener)));
+                         size, options.group, LinksOf(rank, cards, std::move(listener)),
+                         options.connect_timeout);
 }
 
 }  // namespace dp::engine
