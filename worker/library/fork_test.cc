@@ -15,6 +15,18 @@
 
 // Ranks that fork after they have joined: the child is no rank, and its end is not the rank's.
 
+namespace {
+
+// Whether this process is a fork that a test has made.
+bool is_fork = false;
+
+}  // namespace
+
+// Asked by the leak sanitizer at the end of a process. A fork lacks the threads of the process
+// before it, and what only their stacks held would count as lost.
+extern "C" int __lsan_is_turned_off();
+extern "C" int __lsan_is_turned_off() { return is_fork ? 1 : 0; }
+
 namespace dp::distributed {
 namespace {
 
@@ -35,6 +47,7 @@ std::string SaidByFork(const std::function<std::string()>& body) {
   const pid_t pid = fork();
   DP_CHECK(pid >= 0);
   if (pid == 0) {
+    is_fork = true;
     std::string text;
     try {
       text = body();
@@ -97,6 +110,9 @@ TEST_P(ForkTest, TheEndOfAForkDoesNotEndTheRank) {
 }
 
 TEST_P(ForkTest, AForkMayJoinAGroupOfItsOwn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer ends a fork of a process with threads that starts one";
+#endif
   const std::vector<std::string> said = Run([this] {
     EXPECT_FALSE(is_initialized());
     InitOptions alone = At(Url() + ".fork", 0, 1);
