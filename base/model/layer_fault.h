@@ -13,13 +13,13 @@ namespace dp::model {
 // A mistake in a layer, whatever the data.
 struct LayerFault {
   size_t layer = 0;   // its position
-  std::string field;  // of its kind as in a job file, such as "out"; "name" for its name
+  std::string field;  // of its kind as in a job file, such as "out"; "name" or "input"
   std::string what;   // "layer 'head' (linear): out is -1; it must be above 0"
 };
 
-// The first fault of a model's layers. Faults are numbers out of range, names that are taken, and
-// references to layers that are not above. dpctl and the coordinator thus reject layers whose data
-// only the workers see. Pure.
+// The first fault of a model's layers. Faults are numbers out of range, names that are taken,
+// references to layers that are not above, and outputs that no layer takes. dpctl and the
+// coordinator thus reject layers whose data only the workers see. Pure.
 std::optional<LayerFault> FindFault(absl::Span<const LayerSpec> layers);
 
 // Whether a layer may have this name: up to 128 letters, digits, '_', '-' and '.'. Names appear in

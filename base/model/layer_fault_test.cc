@@ -57,6 +57,42 @@ TEST(LayerFaultTest, RefusesValuesOutOfTheirRange) {
               HasSubstr("features is 0 or missing; it must be above 0"));
 }
 
+TEST(LayerFaultTest, RefusesValuesOfLaterLayersOutOfTheirRange) {
+  EXPECT_THAT(TextOf({"", Conv2d{.out = 8, .kernel = 3, .groups = 0}}), HasSubstr("groups is 0"));
+  EXPECT_THAT(TextOf({"", Conv1d{.out = 8, .kernel = 3, .dilation = -1}}),
+              HasSubstr("dilation is -1"));
+  EXPECT_THAT(TextOf({"", MaxPool2d{.kernel = 3, .padding = 2}}),
+              HasSubstr("padding is 2; it must be at most half of kernel"));
+  EXPECT_THAT(TextOf({"", AvgPool2d{}}), HasSubstr("kernel is 0"));
+  EXPECT_THAT(TextOf({"", AdaptiveAvgPool2d{.rows = -1}}), HasSubstr("rows is -1"));
+  EXPECT_THAT(TextOf({"", BatchNorm{.epsilon = 1}}),
+              HasSubstr("epsilon is 1; it must be above 0 and below 1"));
+  EXPECT_THAT(TextOf({"", BatchNorm{.momentum = 2}}),
+              HasSubstr("momentum is 2; it must be above 0 and at most 1"));
+  EXPECT_THAT(TextOf({"", RmsNorm{.epsilon = -1}}), HasSubstr("epsilon is -1"));
+  EXPECT_THAT(TextOf({"", Attention{}}), HasSubstr("heads is 0"));
+}
+
+TEST(LayerFaultTest, OnlyTheLastLayerMayLeaveItsOutputsToTheData) {
+  EXPECT_EQ(TextOf({"", Linear{}}), "no fault");
+  const LayerFault fault = FaultOf({kTable, {"a", Linear{}}, {"b", Linear{.out = 3}}});
+  EXPECT_EQ(fault.what, "layer 'a' (linear): out is 0 or missing; it must be above 0");
+}
+
+TEST(LayerFaultTest, AnInputNamesALayerAbove) {
+  const LayerFault fault = FaultOf({kTable, {"a", Relu{}, "b"}, {"b", Relu{}}});
+  EXPECT_EQ(fault.field, "input");
+  EXPECT_EQ(fault.what, "layer 'a' (relu): input is 'b'; it must be the name of a layer above");
+}
+
+TEST(LayerFaultTest, EveryOutputIsTaken) {
+  EXPECT_EQ(FaultOf({kTable, {"a", Relu{}}, {"b", Relu{}, "wte"}}).what,
+            "layer 'a' (relu): no layer takes its output; name it in the input or the add of a "
+            "layer below, or leave it out");
+  EXPECT_EQ(FindFault({{kTable, {"a", Relu{}}, {"b", Relu{}, "wte"}, {"c", Add{"a"}}}}),
+            std::nullopt);
+}
+
 TEST(LayerFaultTest, AnAddNamesALayerAbove) {
   EXPECT_THAT(
       TextOf({"", Add{"norm"}}),

@@ -1,10 +1,19 @@
 #include "base/model/layer_spec.h"
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace dp::model {
+namespace {
+
+constexpr int kGpt2Vocabulary = 50257;
+
+}  // namespace
 
 std::string DefaultName(const LayerKind& kind, size_t position) {
   std::string name;
@@ -18,7 +27,7 @@ std::string DefaultName(const LayerKind& kind, size_t position) {
 std::vector<LayerSpec> MlpPreset() {
   return {
       {"", Flatten{}}, {"", Linear{.out = 256}}, {"", Relu{}}, {"", Linear{.out = 128}},
-      {"", Relu{}},    {"", Linear{.out = 10}},
+      {"", Relu{}},    {"", Linear{}},
   };
 }
 
@@ -33,19 +42,64 @@ std::vector<LayerSpec> CnnPreset() {
       {"", Flatten{}},
       {"", Linear{.out = 128}},
       {"", Relu{}},
-      {"", Linear{.out = 10}},
+      {"", Linear{}},
   };
 }
 
 absl::StatusOr<std::vector<LayerSpec>> Preset(absl::string_view name) {
-  if (name == "mlp") return MlpPreset();
-  if (name == "cnn") return CnnPreset();
-  if (name == "gpt") return Gpt({.blocks = 4, .heads = 4, .features = 128});
-  if (name == "gpt2-124m") {
-    return Gpt({.blocks = 12, .heads = 12, .features = 768, .vocabulary = 50257});
+  using Make = std::vector<LayerSpec> (*)();
+  static constexpr std::pair<absl::string_view, Make> kPresets[] = {
+      {"mlp", MlpPreset},
+      {"cnn", CnnPreset},
+      {"resnet18",
+       [] {
+         return ResNet({.blocks = {2, 2, 2, 2}});
+       }},
+      {"resnet34",
+       [] {
+         return ResNet({.blocks = {3, 4, 6, 3}});
+       }},
+      {"resnet50",
+       [] {
+         return ResNet({.blocks = {3, 4, 6, 3}, .bottleneck = true});
+       }},
+      {"resnet18-cifar",
+       [] {
+         return ResNet({.blocks = {2, 2, 2, 2}, .small_images = true});
+       }},
+      {"resnet34-cifar",
+       [] {
+         return ResNet({.blocks = {3, 4, 6, 3}, .small_images = true});
+       }},
+      {"resnet50-cifar",
+       [] {
+         return ResNet({.blocks = {3, 4, 6, 3}, .bottleneck = true, .small_images = true});
+       }},
+      {"gpt", [] { return Gpt({.blocks = 4, .heads = 4, .features = 128}); }},
+      {"gpt2-124m",
+       [] {
+         return Gpt({12, 12, 768, kGpt2Vocabulary});
+       }},
+      {"gpt2-355m",
+       [] {
+         return Gpt({24, 16, 1024, kGpt2Vocabulary});
+       }},
+      {"gpt2-774m",
+       [] {
+         return Gpt({36, 20, 1280, kGpt2Vocabulary});
+       }},
+      {"gpt2-1558m",
+       [] {
+         return Gpt({48, 25, 1600, kGpt2Vocabulary});
+       }},
+  };
+  std::vector<absl::string_view> names;
+  for (const auto& [each, make] : kPresets) {
+    if (each == name) return make();
+    names.push_back(each);
   }
-  return absl::NotFoundError(
-      absl::StrCat("no preset '", name, "'; there are 'mlp' and 'cnn', 'gpt' and 'gpt2-124m'"));
+  return absl::NotFoundError(absl::StrCat("no preset '", absl::Utf8SafeCEscape(name),
+                                          "'; there are ", absl::StrJoin(names, ", ")));
 }
 
 }  // namespace dp::model

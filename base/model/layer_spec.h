@@ -19,9 +19,19 @@ inline absl::string_view KindName(const LayerKind& kind) {
 // change.
 std::string DefaultName(const LayerKind& kind, size_t position);
 
-// Classifiers of 1x28x28 images into 10 classes.
+// Classifiers of images of any size, made for 1x28x28, into the data's classes.
 std::vector<LayerSpec> MlpPreset();
 std::vector<LayerSpec> CnnPreset();
+
+// A residual network (He et al. 2015) as torchvision has it: layers have its names, such as
+// "layer1.0.conv1", and convolutions its initial values, normal by the outputs that each input
+// reaches. Bottleneck blocks have their stride in the 3x3 convolution.
+struct ResNetSize {
+  std::vector<int> blocks;    // of each stage; a stage after the first halves rows and columns
+  bool bottleneck = false;    // three convolutions a block; else two
+  bool small_images = false;  // begins with a 3x3 convolution and no pooling, for 32x32 images
+};
+std::vector<LayerSpec> ResNet(const ResNetSize& size);
 
 // A GPT-2 of this size: pre-norm blocks, GELU, output layer tied to the embedding, and GPT-2's
 // initial values. Layers have the names in GPT-2's own weight files: "wte", "h.0.attn.c_attn".

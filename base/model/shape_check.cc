@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/model/layer_fault.h"
 #include "base/status.h"
@@ -30,9 +31,13 @@ bool TooLarge(const Shape& shape) {
 class Check {
  public:
   // `before`: the layers so far, which later layers may name.
-  Check(std::string name, const LayerKind& kind, const Shape& in,
+  Check(std::string name, const LayerSpec& layer, const Shape& data,
         absl::Span<const CheckedLayer> before)
-      : name_(std::move(name)), kind_(kind), in_(in), before_(before) {}
+      : name_(std::move(name)),
+        kind_(layer.kind),
+        before_(before),
+        giver_(layer.input.empty() ? static_cast<int>(before.size()) - 1 : PlaceOf(layer.input)),
+        in_(giver_ == CheckedLayer::kData ? data : before[giver_].out) {}
 
   absl::StatusOr<CheckedLayer> Run() {
     DP_ASSIGN_OR_RETURN(CheckedLayer layer,
@@ -50,32 +55,58 @@ class Check {
       return Misfit(absl::StrCat("in is ", linear.in, ", but ", Given()));
     }
     linear.in = static_cast<int>(in_.back());
+    if (linear.out == 0) return Misfit("out is 0 or missing; it must be above 0");
     if (TooLarge({linear.in, linear.out})) return Misfit("has too many weights");
     return Layer(linear, LastAxis(linear.out));
   }
 
-  absl::StatusOr<CheckedLayer> Fit(Conv2d conv) {
-    if (in_.size() != 3)
-      return Misfit(absl::StrCat("needs channels x rows x columns, but ", Given()));
+  absl::StatusOr<CheckedLayer> Fit(const Conv2d& conv) {
+    DP_RETURN_IF_ERROR(NeedImage());
+    return FitConvolution(conv, {conv.kernel, conv.kernel});
+  }
+  absl::StatusOr<CheckedLayer> Fit(const Conv1d& conv) {
+    if (in_.size() != 2) return Misfit(absl::StrCat("needs channels x places, but ", Given()));
+    return FitConvolution(conv, {conv.kernel});
+  }
+
+  // `kernel`: the extents of the window.
+  template <typename Convolution>
+  absl::StatusOr<CheckedLayer> FitConvolution(Convolution conv, const Shape& kernel) {
     if (conv.in != 0 && conv.in != in_[0]) {
       return Misfit(absl::StrCat("in is ", conv.in, ", but ", Giver(), " gives ", in_[0],
                                  " channels (", ShapeText(in_), ")"));
     }
     conv.in = static_cast<int>(in_[0]);
-    DP_ASSIGN_OR_RETURN(Shape out, Slide(conv.out, conv.kernel, conv.stride, conv.padding));
-    if (TooLarge({conv.in, conv.out, conv.kernel, conv.kernel})) {
-      return Misfit("has too many weights");
+    if (conv.in % conv.groups != 0 || conv.out % conv.groups != 0) {
+      return Misfit(absl::StrCat("groups is ", conv.groups, "; it must divide the ", conv.in,
+                                 " channels of the input and the ", conv.out, " of the output"));
     }
+    Shape weight = {conv.out, conv.in / conv.groups};
+    weight.insert(weight.end(), kernel.begin(), kernel.end());
+    if (TooLarge(weight)) return Misfit("has too many weights");
+    DP_ASSIGN_OR_RETURN(Shape out,
+                        Slide(conv.out, {conv.kernel, conv.stride, conv.padding, conv.dilation}));
     return Layer(conv, std::move(out));
   }
 
-  absl::StatusOr<CheckedLayer> Fit(MaxPool2d pool) {
-    if (in_.size() != 3)
-      return Misfit(absl::StrCat("needs channels x rows x columns, but ", Given()));
+  absl::StatusOr<CheckedLayer> Fit(const MaxPool2d& pool) { return FitPool(pool); }
+  absl::StatusOr<CheckedLayer> Fit(const AvgPool2d& pool) { return FitPool(pool); }
+
+  template <typename Pool>
+  absl::StatusOr<CheckedLayer> FitPool(Pool pool) {
+    DP_RETURN_IF_ERROR(NeedImage());
     if (pool.stride == 0) pool.stride = pool.kernel;
-    DP_ASSIGN_OR_RETURN(Shape out, Slide(in_[0], pool.kernel, pool.stride, 0));
+    DP_ASSIGN_OR_RETURN(Shape out, Slide(in_[0], {pool.kernel, pool.stride, pool.padding}));
     return Layer(pool, std::move(out));
   }
+
+  absl::StatusOr<CheckedLayer> Fit(const AdaptiveAvgPool2d& pool) {
+    DP_RETURN_IF_ERROR(NeedImage());
+    return Layer(pool, {in_[0], pool.rows, pool.columns});
+  }
+
+  // Channels come first, as in torch.nn.BatchNorm1d and BatchNorm2d.
+  absl::StatusOr<CheckedLayer> Fit(const BatchNorm& norm) { return Layer(norm, in_); }
 
   absl::StatusOr<CheckedLayer> Fit(const Embedding& embedding) {
     if (!before_.empty()) {
@@ -93,16 +124,26 @@ class Check {
     return Layer(positions, in_);
   }
 
-  absl::StatusOr<CheckedLayer> Fit(LayerNorm norm) {
+  absl::StatusOr<CheckedLayer> Fit(const LayerNorm& norm) { return FitRows(norm); }
+  absl::StatusOr<CheckedLayer> Fit(const RmsNorm& norm) { return FitRows(norm); }
+  absl::StatusOr<CheckedLayer> Fit(const Softmax& softmax) { return FitRows(softmax); }
+
+  // A function of the features of each row.
+  template <typename Kind>
+  absl::StatusOr<CheckedLayer> FitRows(const Kind& kind) {
     if (in_.size() > 2) return Misfit(absl::StrCat("needs a flat input, but ", Given()));
-    return Layer(norm, in_);
+    return Layer(kind, in_);
   }
 
-  absl::StatusOr<CheckedLayer> Fit(CausalAttention attention) {
-    DP_RETURN_IF_ERROR(NeedTokens());
-    if (in_[1] % (3 * int64_t{attention.heads}) != 0) {
-      return Misfit(absl::StrCat("needs queries, keys and values of equal size for each of ",
-                                 attention.heads, " heads, but ", Given()));
+  absl::StatusOr<CheckedLayer> Fit(const CausalAttention& attention) {
+    DP_RETURN_IF_ERROR(NeedHeads(attention.heads));
+    return Layer(attention, LastAxis(in_[1] / 3));
+  }
+  absl::StatusOr<CheckedLayer> Fit(const Attention& attention) {
+    DP_RETURN_IF_ERROR(NeedHeads(attention.heads));
+    const int64_t of_head = in_[1] / 3 / attention.heads;
+    if (attention.rotary && of_head % 2 != 0) {
+      return Misfit(absl::StrCat("rotary turns pairs of features, but a head has ", of_head));
     }
     return Layer(attention, LastAxis(in_[1] / 3));
   }
@@ -131,19 +172,47 @@ class Check {
   absl::StatusOr<CheckedLayer> Fit(Dropout dropout) { return Layer(dropout, in_); }
   absl::StatusOr<CheckedLayer> Fit(Flatten flatten) { return Layer(flatten, {ElementCount(in_)}); }
 
-  // The output shape of a window of `kernel` x `kernel` that slides over the padded image.
-  absl::StatusOr<Shape> Slide(int64_t channels, int64_t kernel, int64_t stride, int64_t padding) {
-    const int64_t rows = in_[1] + 2 * padding;
-    const int64_t columns = in_[2] + 2 * padding;
-    if (kernel > rows || kernel > columns) {
-      return Misfit(absl::StrCat("kernel ", kernel, "x", kernel, " with padding ", padding,
-                                 " does not fit, as ", Given()));
+  // A window with the same extent along each axis behind the channels.
+  struct Window {
+    int64_t kernel = 1;
+    int64_t stride = 1;
+    int64_t padding = 0;
+    int64_t dilation = 1;
+  };
+  // The output shape of a window that slides over the padded input.
+  absl::StatusOr<Shape> Slide(int64_t channels, const Window& window) {
+    const int64_t span = (window.kernel - 1) * window.dilation + 1;
+    Shape out = {channels};
+    for (size_t axis = 1; axis < in_.size(); ++axis) {
+      const int64_t places = in_[axis] + 2 * window.padding - span;
+      if (places < 0) {
+        const std::string extents =
+            absl::StrJoin(std::vector<int64_t>(in_.size() - 1, window.kernel), "x");
+        return Misfit(
+            absl::StrCat("kernel ", extents,
+                         window.dilation == 1 ? "" : absl::StrCat(" of dilation ", window.dilation),
+                         " with padding ", window.padding, " does not fit, as ", Given()));
+      }
+      out.push_back(places / window.stride + 1);
     }
-    return Shape{channels, (rows - kernel) / stride + 1, (columns - kernel) / stride + 1};
+    return out;
   }
 
   CheckedLayer Layer(LayerKind kind, Shape out) const {
-    return {name_, std::move(kind), in_, std::move(out)};
+    return {name_, std::move(kind), in_, std::move(out), giver_};
+  }
+
+  absl::Status NeedImage() const {
+    if (in_.size() == 3) return absl::OkStatus();
+    return Misfit(absl::StrCat("needs channels x rows x columns, but ", Given()));
+  }
+
+  // Queries, keys and values side by side, for so many heads.
+  absl::Status NeedHeads(int64_t heads) const {
+    DP_RETURN_IF_ERROR(NeedTokens());
+    if (in_[1] % (3 * heads) == 0) return absl::OkStatus();
+    return Misfit(absl::StrCat("needs queries, keys and values of equal size for each of ", heads,
+                               " heads, but ", Given()));
   }
 
   absl::Status NeedTokens() const {
@@ -152,10 +221,11 @@ class Check {
   }
 
   // The layer of this name, which is among those before.
-  const CheckedLayer& Named(const std::string& name) const {
+  const CheckedLayer& Named(const std::string& name) const { return before_[PlaceOf(name)]; }
+  int PlaceOf(const std::string& name) const {
     const auto named = absl::c_find_if(before_, [&](auto& layer) { return layer.name == name; });
     DP_CHECK(named != before_.end());
-    return *named;
+    return static_cast<int>(named - before_.begin());
   }
 
   Shape LastAxis(int64_t extent) const {
@@ -170,7 +240,8 @@ class Check {
   }
 
   std::string Giver() const {
-    return before_.empty() ? "the data" : absl::StrCat("'", before_.back().name, "'");
+    if (giver_ == CheckedLayer::kData) return "the data";
+    return absl::StrCat("'", before_[giver_].name, "'");
   }
 
   absl::Status Misfit(absl::string_view what) const {
@@ -180,11 +251,19 @@ class Check {
 
   const std::string name_;
   const LayerKind& kind_;
-  const Shape& in_;
   const absl::Span<const CheckedLayer> before_;
+  const int giver_;
+  const Shape& in_;
 };
 
 }  // namespace
+
+std::vector<LayerSpec> WithOutputs(absl::Span<const LayerSpec> layers, int outputs) {
+  std::vector<LayerSpec> specs(layers.begin(), layers.end());
+  auto* last = specs.empty() ? nullptr : std::get_if<Linear>(&specs.back().kind);
+  if (last != nullptr && last->out == 0) last->out = outputs;
+  return specs;
+}
 
 absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec> layers,
                                                       const Shape& input) {
@@ -196,11 +275,9 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec
         absl::StrCat("a sample of ", ShapeText(input), " has more than ", kElementsMax, " values"));
   }
   std::vector<CheckedLayer> checked;
-  Shape shape = input;
   for (size_t i = 0; i < layers.size(); ++i) {
     DP_ASSIGN_OR_RETURN(CheckedLayer layer,
-                        Check(NameOf(layers[i], i), layers[i].kind, shape, checked).Run());
-    shape = layer.out;
+                        Check(NameOf(layers[i], i), layers[i], input, checked).Run());
     checked.push_back(std::move(layer));
   }
   return checked;
@@ -208,7 +285,8 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec
 
 absl::StatusOr<std::vector<CheckedLayer>> CheckClassifier(absl::Span<const LayerSpec> layers,
                                                           const Shape& input, int classes) {
-  DP_ASSIGN_OR_RETURN(std::vector<CheckedLayer> checked, CheckShapes(layers, input));
+  DP_ASSIGN_OR_RETURN(std::vector<CheckedLayer> checked,
+                      CheckShapes(WithOutputs(layers, classes), input));
   const CheckedLayer& last = checked.back();
   if (last.out != Shape{classes}) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -220,7 +298,7 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckClassifier(absl::Span<const Layer
 
 absl::StatusOr<std::vector<CheckedLayer>> CheckLanguageModel(absl::Span<const LayerSpec> layers,
                                                              int tokens, int vocabulary) {
-  std::vector<LayerSpec> specs(layers.begin(), layers.end());
+  std::vector<LayerSpec> specs = WithOutputs(layers, vocabulary);
   for (LayerSpec& spec : specs) {
     auto* embedding = std::get_if<Embedding>(&spec.kind);
     if (embedding != nullptr && embedding->vocabulary == 0) embedding->vocabulary = vocabulary;

@@ -16,6 +16,9 @@ struct CheckedLayer {
   LayerKind kind;
   Shape in;
   Shape out;
+  int giver = kData;  // position of the layer whose output it takes, or kData
+
+  static constexpr int kData = -1;
 };
 
 // Infers the shape of every layer of a model whose input has the shape `input`, of extents above 0.
@@ -25,14 +28,18 @@ struct CheckedLayer {
 absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec> layers,
                                                       const Shape& input);
 
-// As CheckShapes; the model must also end in one value for each of `classes`.
+// The layers, with so many outputs of a linear layer at the end that leaves them open.
+std::vector<LayerSpec> WithOutputs(absl::Span<const LayerSpec> layers, int outputs);
+
+// As CheckShapes; the model must also end in one value for each of `classes`. A linear layer at the
+// end takes this number where it has none.
 absl::StatusOr<std::vector<CheckedLayer>> CheckClassifier(absl::Span<const LayerSpec> layers,
                                                           const Shape& input, int classes);
 
 // As CheckShapes, for samples of `tokens` tokens, each below `vocabulary`. The model must begin
 // with an embedding and end, at every token, in one value for each possible next token. The model
-// may know more tokens than the data has. An embedding without a vocabulary takes the data's. A
-// first layer of another kind is an error before any misfit.
+// may know more tokens than the data has. An embedding without a vocabulary takes the data's, and
+// so does a linear layer at the end. A first layer of another kind is an error before any misfit.
 absl::StatusOr<std::vector<CheckedLayer>> CheckLanguageModel(absl::Span<const LayerSpec> layers,
                                                              int tokens, int vocabulary);
 

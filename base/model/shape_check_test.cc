@@ -15,7 +15,7 @@ std::string ErrorOf(std::vector<LayerSpec> layers) {
 }
 
 TEST(ShapeCheckTest, FillsInWhatFollowsFromTheShapes) {
-  const auto layers = *CheckShapes(CnnPreset(), kImage);
+  const auto layers = *CheckClassifier(CnnPreset(), kImage, 10);
   EXPECT_EQ(std::get<Conv2d>(layers[3].kind).in, 16);
   EXPECT_EQ(std::get<MaxPool2d>(layers[5].kind).stride, 2);
   EXPECT_EQ(std::get<Linear>(layers[7].kind).in, 1568);
@@ -38,12 +38,65 @@ TEST(ShapeCheckTest, BothPresetsClassifyFashionMnist) {
   EXPECT_TRUE(CheckClassifier(MlpPreset(), kImage, 10).ok());
   EXPECT_TRUE(CheckClassifier(CnnPreset(), kImage, 10).ok());
   EXPECT_EQ(Preset("vgg").status().message(),
-            "no preset 'vgg'; there are 'mlp' and 'cnn', 'gpt' and 'gpt2-124m'");
+            "no preset 'vgg'; there are mlp, cnn, resnet18, resnet34, resnet50, resnet18-cifar, "
+            "resnet34-cifar, resnet50-cifar, gpt, gpt2-124m, gpt2-355m, gpt2-774m, gpt2-1558m");
 }
 
 TEST(ShapeCheckTest, AStridedConvolutionRoundsDown) {
   const std::vector<LayerSpec> layers = {{"", Conv2d{.out = 4, .kernel = 5, .stride = 2}}};
   EXPECT_EQ((*CheckShapes(layers, kImage))[0].out, (Shape{4, 12, 12}));
+}
+
+TEST(ShapeCheckTest, ConvolutionsWithGroupsAndDilation) {
+  const auto out = [](const LayerKind& kind) {
+    return (*CheckShapes({{{"", kind}}}, {4, 9, 12}))[0].out;
+  };
+  EXPECT_EQ(out(Conv2d{.out = 8, .kernel = 3, .groups = 4, .dilation = 3}), (Shape{8, 3, 6}));
+  EXPECT_EQ(out(MaxPool2d{.kernel = 3, .stride = 2, .padding = 1}), (Shape{4, 5, 6}));
+  EXPECT_EQ(out(AvgPool2d{.kernel = 2}), (Shape{4, 4, 6}));
+  EXPECT_EQ(out(AdaptiveAvgPool2d{.rows = 2, .columns = 5}), (Shape{4, 2, 5}));
+  EXPECT_EQ((*CheckShapes({{{"", Conv1d{.out = 3, .kernel = 4}}}}, {2, 10}))[0].out, (Shape{3, 7}));
+}
+
+TEST(ShapeCheckTest, AMisfitOfAConvolutionNamesWhatIsWrong) {
+  EXPECT_EQ(ErrorOf({{"", Conv2d{.out = 4, .kernel = 3, .groups = 2}}}),
+            "layer 'conv2d0' (conv2d): groups is 2; it must divide the 1 channels of the input and "
+            "the 4 of the output");
+  EXPECT_EQ(ErrorOf({{"", Conv2d{.out = 4, .kernel = 9, .dilation = 4}}}),
+            "layer 'conv2d0' (conv2d): kernel 9x9 of dilation 4 with padding 0 does not fit, as "
+            "the data gives 1x28x28");
+  EXPECT_EQ(ErrorOf({{"", Conv1d{.out = 4, .kernel = 9}}}),
+            "layer 'conv1d0' (conv1d): needs channels x places, but the data gives 1x28x28");
+}
+
+TEST(ShapeCheckTest, ALayerTakesTheInputThatItNames) {
+  const std::vector<LayerSpec> layers = {{"a", Conv2d{.out = 4, .kernel = 3}},
+                                         {"b", Flatten{}},
+                                         {"c", Flatten{}, "a"},
+                                         {"d", Add{"b"}}};
+  const auto checked = *CheckShapes(layers, kImage);
+  EXPECT_EQ(checked[0].giver, CheckedLayer::kData);
+  EXPECT_EQ(checked[1].giver, 0);
+  EXPECT_EQ(checked[2].giver, 0);
+  EXPECT_EQ(checked[2].in, (Shape{4, 26, 26}));
+  EXPECT_EQ(checked[3].giver, 2);
+}
+
+TEST(ShapeCheckTest, ALinearLayerAtTheEndHasAnOutputForEachClass) {
+  const std::vector<LayerSpec> layers = {{"", Flatten{}}, {"", Linear{}}};
+  EXPECT_EQ((*CheckClassifier(layers, kImage, 37))[1].out, (Shape{37}));
+  EXPECT_EQ(ErrorOf(layers), "layer 'linear1' (linear): out is 0 or missing; it must be above 0");
+}
+
+// The counts of torchvision's models, running statistics left out.
+TEST(ShapeCheckTest, ResidualNetworksHaveTheShapesOfTorchvisions) {
+  for (const char* name : {"resnet18", "resnet34", "resnet50"}) {
+    const auto layers = *CheckClassifier(*Preset(name), {3, 224, 224}, 1000);
+    const Shape pooled = layers[layers.size() - 4].out;
+    EXPECT_EQ(pooled, (Shape{std::string(name) == "resnet50" ? 2048 : 512, 7, 7})) << name;
+    const auto small = *CheckClassifier(*Preset(std::string(name) + "-cifar"), {3, 32, 32}, 10);
+    EXPECT_EQ(small[small.size() - 4].out[1], 4) << name;
+  }
 }
 
 TEST(ShapeCheckTest, DefaultNamesStayAsInEarlierWeightFiles) {

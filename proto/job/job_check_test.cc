@@ -49,6 +49,25 @@ TEST(JobDefaultsTest, AMinimalJobIsFilledIn) {
   EXPECT_TRUE(train.data().shuffle());
 }
 
+TEST(JobDefaultsTest, LaterLayersGetTheirDefaults) {
+  const std::string layers =
+      "[{conv2d: {out: 8, kernel: 3}}, {batchNorm: {}}, {name: a, gelu: {}}, {avgPool2d: {kernel: "
+      "2}}, {adaptiveAvgPool2d: {rows: 2}}, {flatten: {}}, {rmsNorm: {}}, {linear: {}}]";
+  const v1::ModelSpec model =
+      Parsed(kLayers, {"train.model.layers=" + layers}).spec.train().model();
+  EXPECT_EQ(model.layers(0).conv2d().groups(), 1);
+  EXPECT_EQ(model.layers(0).conv2d().dilation(), 1);
+  EXPECT_EQ(model.layers(1).batch_norm().epsilon(), 1e-5);
+  EXPECT_EQ(model.layers(1).batch_norm().momentum(), 0.1);
+  EXPECT_EQ(model.layers(2).gelu().approximate(), "tanh");
+  EXPECT_EQ(model.layers(3).avg_pool2d().stride(), 2);
+  EXPECT_EQ(model.layers(4).adaptive_avg_pool2d().rows(), 2);
+  EXPECT_EQ(model.layers(4).adaptive_avg_pool2d().columns(), 1);
+  EXPECT_EQ(model.layers(4).name(), "adaptive_avg_pool2d4");
+  EXPECT_EQ(model.layers(6).rms_norm().epsilon(), 1e-6);
+  EXPECT_EQ(CheckJob(Parsed(kLayers, {"train.model.layers=" + layers}), Image28), absl::OkStatus());
+}
+
 TEST(JobDefaultsTest, LayersGetNamesStridesAndBiases) {
   const v1::ModelSpec model = Parsed(kLayers).spec.train().model();
   EXPECT_EQ(model.layers(0).name(), "conv2d0");
@@ -248,7 +267,7 @@ TEST(JobCheckTest, WhatIsMissingIsNamed) {
 TEST(JobCheckTest, AModelIsEitherPresetOrLayers) {
   EXPECT_THAT(ErrorSetting("train.model.preset=mlp", kLayers), HasSubstr("keep one"));
   EXPECT_THAT(ErrorSetting("train.model.preset=vgg"),
-              HasSubstr("train.model.preset: no preset 'vgg'; there are 'mlp' and 'cnn', 'gpt'"));
+              HasSubstr("train.model.preset: no preset 'vgg'; there are mlp, cnn, resnet18"));
   EXPECT_THAT(ErrorSetting("train.model.layers[1]={name: x}", kLayers),
               HasSubstr("--set train.model.layers[1]: train.model.layers[1]: a layer has no kind"));
 }
@@ -291,12 +310,17 @@ TEST(JobCheckTest, FaultsOfLayersAreFoundWithoutTheData) {
   };
   EXPECT_EQ(error("[3].linear.out", "-1"), "layer 'head' (linear): out is -1; it must be above 0");
   EXPECT_EQ(error("[3].linear.in", "-1"), "layer 'head' (linear): in is -1; it must be 0 or more");
-  EXPECT_THAT(error("[3].linear", "{}"), HasSubstr("out is 0 or missing; it must be above 0"));
+  EXPECT_THAT(error("[0].conv2d", "{kernel: 3}"),
+              HasSubstr("out is 0 or missing; it must be above 0"));
   EXPECT_THAT(error("[0].conv2d.stride", "-2"), HasSubstr("stride is -2; it must be above 0"));
   EXPECT_THAT(error("[0].conv2d.padding", "-1"), HasSubstr("padding is -1; it must be 0 or more"));
   EXPECT_THAT(error("[1].maxPool2d.kernel", "0"),
               HasSubstr("'max_pool2d1' (maxPool2d): kernel is 0 or missing; it must be above 0"));
   EXPECT_THAT(error("[1]", "{dropout: {p: 1.5}}"), HasSubstr("at least 0 and below 1"));
+  EXPECT_THAT(error("[1]", "{gelu: {approximate: fast}}"),
+              HasSubstr("gelu.approximate is 'fast'; it must be tanh or none"));
+  EXPECT_EQ(error("[3].input", "nowhere"),
+            "layer 'head' (linear): input is 'nowhere'; it must be the name of a layer above");
   EXPECT_EQ(error("[3].name", "conv2d0"), "two layers have the name 'conv2d0'; names must differ");
   EXPECT_THAT(error("[1]", "{add: {layer: head}}"), HasSubstr("must be the name of a layer above"));
   EXPECT_THAT(error("[2]", "{positions: {}}"),

@@ -1,5 +1,6 @@
 #include "proto/job/job_defaults.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -31,9 +32,53 @@ void FillLinear(v1::LinearSpec& linear) {
   if (!linear.has_bias()) linear.set_bias(true);
 }
 
-void FillConv2d(v1::Conv2dSpec& conv, bool stride_given) {
-  if (!stride_given) conv.set_stride(1);
+// The fields of one layer that the file gives.
+using IsGiven = std::function<bool(absl::string_view field)>;
+
+template <typename Convolution>
+void FillConvolution(const IsGiven& given, Convolution& conv) {
+  if (!given("stride")) conv.set_stride(1);
   if (!conv.has_bias()) conv.set_bias(true);
+  if (!given("groups")) conv.set_groups(1);
+  if (!given("dilation")) conv.set_dilation(1);
+}
+
+template <typename Pool>
+void FillPool(const IsGiven& given, Pool& pool) {
+  if (!given("stride")) pool.set_stride(pool.kernel());
+}
+
+void FillAdaptivePool(const IsGiven& given, v1::AdaptiveAvgPool2dSpec& pool) {
+  if (!given("rows")) pool.set_rows(1);
+  if (!given("columns")) pool.set_columns(1);
+}
+
+void FillBatchNorm(const IsGiven& given, v1::BatchNormSpec& norm) {
+  if (!given("epsilon")) norm.set_epsilon(model::BatchNorm().epsilon);
+  if (!given("momentum")) norm.set_momentum(model::BatchNorm().momentum);
+}
+
+void FillRmsNorm(const IsGiven& given, v1::RmsNormSpec& norm) {
+  if (!given("epsilon")) norm.set_epsilon(model::RmsNorm().epsilon);
+}
+
+void FillLayer(const FieldOrigins& origins, const std::string& path, v1::LayerSpec& layer) {
+  const auto of = [&](absl::string_view kind) {
+    return [&origins, of_kind = absl::StrCat(path, ".", kind, ".")](absl::string_view field) {
+      return origins.Given(absl::StrCat(of_kind, field));
+    };
+  };
+  if (layer.has_linear()) FillLinear(*layer.mutable_linear());
+  if (layer.has_conv2d()) FillConvolution(of("conv2d"), *layer.mutable_conv2d());
+  if (layer.has_conv1d()) FillConvolution(of("conv1d"), *layer.mutable_conv1d());
+  if (layer.has_max_pool2d()) FillPool(of("maxPool2d"), *layer.mutable_max_pool2d());
+  if (layer.has_avg_pool2d()) FillPool(of("avgPool2d"), *layer.mutable_avg_pool2d());
+  if (layer.has_adaptive_avg_pool2d())
+    FillAdaptivePool(of("adaptiveAvgPool2d"), *layer.mutable_adaptive_avg_pool2d());
+  if (layer.has_batch_norm()) FillBatchNorm(of("batchNorm"), *layer.mutable_batch_norm());
+  if (layer.has_rms_norm()) FillRmsNorm(of("rmsNorm"), *layer.mutable_rms_norm());
+  if (layer.has_gelu() && layer.gelu().approximate().empty())
+    layer.mutable_gelu()->set_approximate("tanh");
 }
 
 // A default name contains the layer's kind and position, so names come last.
@@ -48,13 +93,7 @@ void FillNames(v1::ModelSpec& model) {
 
 void FillModel(const FieldOrigins& origins, v1::ModelSpec& model) {
   for (int i = 0; i < model.layers_size(); ++i) {
-    v1::LayerSpec& layer = *model.mutable_layers(i);
-    const std::string path = absl::StrCat("train.model.layers[", i, "]");
-    if (layer.has_linear()) FillLinear(*layer.mutable_linear());
-    if (layer.has_conv2d())
-      FillConv2d(*layer.mutable_conv2d(), origins.Given(absl::StrCat(path, ".conv2d.stride")));
-    if (layer.has_max_pool2d() && !origins.Given(absl::StrCat(path, ".maxPool2d.stride")))
-      layer.mutable_max_pool2d()->set_stride(layer.max_pool2d().kernel());
+    FillLayer(origins, absl::StrCat("train.model.layers[", i, "]"), *model.mutable_layers(i));
   }
   FillNames(model);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
@@ -18,17 +19,55 @@ model::Linear Of(const v1::LinearSpec& spec) {
           .init_std = spec.init_std()};
 }
 
-model::Conv2d Of(const v1::Conv2dSpec& spec) {
+// The value of a field whose absence is a 0.
+template <typename Number>
+Number OrDefault(Number value, Number fallback) {
+  return value == 0 ? fallback : value;
+}
+
+template <typename Convolution, typename Spec>
+Convolution ConvolutionOf(const Spec& spec) {
   return {.in = spec.in(),
           .out = spec.out(),
           .kernel = spec.kernel(),
-          .stride = spec.stride() == 0 ? 1 : spec.stride(),
+          .stride = OrDefault(spec.stride(), 1),
           .padding = spec.padding(),
-          .bias = !spec.has_bias() || spec.bias()};
+          .bias = !spec.has_bias() || spec.bias(),
+          .groups = OrDefault(spec.groups(), 1),
+          .dilation = OrDefault(spec.dilation(), 1),
+          .init_std = spec.init_std()};
 }
 
 model::MaxPool2d Of(const v1::MaxPool2dSpec& spec) {
-  return {.kernel = spec.kernel(), .stride = spec.stride()};
+  return {.kernel = spec.kernel(), .stride = spec.stride(), .padding = spec.padding()};
+}
+
+model::AvgPool2d Of(const v1::AvgPool2dSpec& spec) {
+  return {.kernel = spec.kernel(), .stride = spec.stride(), .padding = spec.padding()};
+}
+
+model::AdaptiveAvgPool2d Of(const v1::AdaptiveAvgPool2dSpec& spec) {
+  return {.rows = OrDefault(spec.rows(), 1), .columns = OrDefault(spec.columns(), 1)};
+}
+
+model::BatchNorm Of(const v1::BatchNormSpec& spec) {
+  return {.epsilon = OrDefault(spec.epsilon(), 1e-5), .momentum = OrDefault(spec.momentum(), 0.1)};
+}
+
+model::RmsNorm Of(const v1::RmsNormSpec& spec) {
+  return {.epsilon = OrDefault(spec.epsilon(), 1e-6)};
+}
+
+model::Attention Of(const v1::AttentionSpec& spec) {
+  return {.heads = spec.heads(), .causal = spec.causal(), .rotary = spec.rotary()};
+}
+
+absl::StatusOr<model::LayerKind> Of(const v1::GeluSpec& spec) {
+  const std::string& form = spec.approximate();
+  if (form.empty() || form == "tanh") return model::Gelu{};
+  if (form == "none") return model::Gelu{.exact = true};
+  return absl::InvalidArgumentError(absl::StrCat(
+      "gelu.approximate is '", absl::Utf8SafeCEscape(form), "'; it must be tanh or none"));
 }
 
 model::Embedding Of(const v1::EmbeddingSpec& spec) {
@@ -54,7 +93,9 @@ absl::StatusOr<model::LayerKind> KindOf(const v1::LayerSpec& spec) {
     case v1::LayerSpec::kLinear:
       return Of(spec.linear());
     case v1::LayerSpec::kConv2D:
-      return Of(spec.conv2d());
+      return ConvolutionOf<model::Conv2d>(spec.conv2d());
+    case v1::LayerSpec::kConv1D:
+      return ConvolutionOf<model::Conv1d>(spec.conv1d());
     case v1::LayerSpec::kRelu:
       return model::Relu{};
     case v1::LayerSpec::kMaxPool2D:
@@ -70,7 +111,25 @@ absl::StatusOr<model::LayerKind> KindOf(const v1::LayerSpec& spec) {
     case v1::LayerSpec::kLayerNorm:
       return model::LayerNorm{};
     case v1::LayerSpec::kGelu:
-      return model::Gelu{};
+      return Of(spec.gelu());
+    case v1::LayerSpec::kAvgPool2D:
+      return Of(spec.avg_pool2d());
+    case v1::LayerSpec::kAdaptiveAvgPool2D:
+      return Of(spec.adaptive_avg_pool2d());
+    case v1::LayerSpec::kBatchNorm:
+      return Of(spec.batch_norm());
+    case v1::LayerSpec::kRmsNorm:
+      return Of(spec.rms_norm());
+    case v1::LayerSpec::kSilu:
+      return model::Silu{};
+    case v1::LayerSpec::kTanh:
+      return model::Tanh{};
+    case v1::LayerSpec::kSigmoid:
+      return model::Sigmoid{};
+    case v1::LayerSpec::kSoftmax:
+      return model::Softmax{};
+    case v1::LayerSpec::kAttention:
+      return Of(spec.attention());
     case v1::LayerSpec::kCausalAttention:
       return model::CausalAttention{.heads = spec.causal_attention().heads()};
     case v1::LayerSpec::kAdd:
@@ -93,7 +152,8 @@ absl::StatusOr<std::vector<model::LayerSpec>> ModelLayers(const v1::ModelSpec& s
     absl::StatusOr<model::LayerKind> kind = KindOf(spec.layers(i));
     if (!kind.ok())
       return absl::InvalidArgumentError(absl::StrCat("layers[", i, "]: ", kind.status().message()));
-    layers.push_back({.name = spec.layers(i).name(), .kind = *std::move(kind)});
+    layers.push_back(
+        {.name = spec.layers(i).name(), .kind = *std::move(kind), .input = spec.layers(i).input()});
   }
   return layers;
 }

@@ -231,11 +231,13 @@ class TrainCheck : private FieldCheck {
     if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
   }
 
-  // The place of an unknown preset, or of the first layer without a kind.
+  // The place of an unknown preset, or of the first layer that is none.
   static std::string PlaceOfUnknown(const v1::ModelSpec& model) {
     if (!model.preset().empty()) return "train.model.preset";
     const auto unknown = absl::c_find_if(model.layers(), [](const v1::LayerSpec& layer) {
-      return layer.kind_case() == v1::LayerSpec::KIND_NOT_SET;
+      v1::ModelSpec alone;
+      *alone.add_layers() = layer;
+      return !ModelLayers(alone).ok();
     });
     return absl::StrCat("train.model.layers[", unknown - model.layers().begin(), "]");
   }
@@ -247,8 +249,8 @@ class TrainCheck : private FieldCheck {
     const auto* kind =
         reflection.GetOneofFieldDescriptor(layer, layer.GetDescriptor()->FindOneofByName("kind"));
     const std::string path = absl::StrCat("train.model.layers[", fault.layer, "].");
-    return fault.field == "name" ? path + "name"
-                                 : absl::StrCat(path, kind->json_name(), ".", fault.field);
+    if (fault.field == "name" || fault.field == "input") return path + fault.field;
+    return absl::StrCat(path, kind->json_name(), ".", fault.field);
   }
 
   // Embedding, positions and attention take tokens; images have none.
@@ -257,7 +259,8 @@ class TrainCheck : private FieldCheck {
       const model::LayerKind& kind = layers[i].kind;
       if (std::holds_alternative<model::Embedding>(kind) ||
           std::holds_alternative<model::Positions>(kind) ||
-          std::holds_alternative<model::CausalAttention>(kind))
+          std::holds_alternative<model::CausalAttention>(kind) ||
+          std::holds_alternative<model::Attention>(kind))
         return absl::InvalidArgumentError(absl::StrCat(
             "layer '", model::NameOf(layers[i], i), "' (", model::KindName(kind),
             "): needs tokens, but train.data.kind is images; set train.data.kind to text or "

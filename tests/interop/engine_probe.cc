@@ -5,7 +5,8 @@
 //                                               one line, to stdout
 //
 // PRESET is for images, such as "cnn", or for tokens, such as "gpt/64/256": 64 tokens below 256.
-// For tokens, images.f32 holds the token numbers.
+// For tokens, images.f32 holds the token numbers. PRESET may also be a file with a job file's
+// train.model as JSON, the shape of a sample and the number of classes: "model.json:3x10x10:5".
 //
 //    engine_probe layout PRESET                 name and shape of each parameter, one a line
 //    engine_probe initialize PRESET DIR SEED    writes DIR/NAME.f32
@@ -28,9 +29,14 @@
 #include <iostream>
 #include <sstream>
 
+#include <google/protobuf/util/json_util.h>
+
+#include "absl/strings/str_split.h"
 #include "base/check.h"
+#include "proto/job/model_layers.h"
 #include "worker/engine/data/sampler.h"
 #include "worker/engine/device/device.h"
+#include "worker/engine/device/statistics.h"
 
 namespace dp::engine {
 namespace {
@@ -51,13 +57,26 @@ void WriteFile(const std::string& path, absl::Span<const float> values) {
   DP_CHECK(file.good());
 }
 
+std::vector<model::CheckedLayer> LayersOfFile(const std::vector<std::string>& fields) {
+  const std::vector<char> json = ReadFile<char>(fields[0]);
+  v1::ModelSpec spec;
+  DP_CHECK(google::protobuf::util::JsonStringToMessage({json.data(), json.size()}, &spec).ok());
+  model::Shape input;
+  for (const absl::string_view extent : absl::StrSplit(fields[1], 'x')) {
+    input.push_back(std::stoll(std::string(extent)));
+  }
+  return *model::CheckClassifier(*ModelLayers(spec), input, std::stoi(fields[2]));
+}
+
 std::vector<model::CheckedLayer> Layers(const std::string& preset) {
+  const std::vector<std::string> file = absl::StrSplit(preset, ':');
+  if (file.size() == 3) return LayersOfFile(file);
   std::istringstream fields(preset);
   std::string name, tokens, vocabulary;
   std::getline(fields, name, '/');
   std::getline(fields, tokens, '/');
   std::getline(fields, vocabulary);
-  if (tokens.empty()) return *model::CheckShapes(*model::Preset(name), {1, 28, 28});
+  if (tokens.empty()) return *model::CheckClassifier(*model::Preset(name), {1, 28, 28}, 10);
   return *model::CheckLanguageModel(*model::Preset(name), std::stoi(tokens), std::stoi(vocabulary));
 }
 
@@ -90,7 +109,7 @@ class Model {
 
   std::vector<float> Train(int batch_size, int steps, const MakeOptimizer& make) {
     const auto network = Compile(batch_size);
-    const auto optimizer = *make(*device_, layout_, values(), gradients());
+    const auto optimizer = Make(make);
     std::vector<float> losses;
     for (int step = 0; step < steps; ++step) {
       losses.push_back(Backward(*network, batch_size, step));
@@ -99,7 +118,7 @@ class Model {
     return losses;
   }
   void Update(int steps, const MakeOptimizer& make) {
-    const auto optimizer = *make(*device_, layout_, values(), gradients());
+    const auto optimizer = Make(make);
     for (int step = 1; step <= steps; ++step) {
       Load(gradients(), "." + std::to_string(step) + ".f32");
       optimizer->Step(step);
@@ -118,6 +137,13 @@ class Model {
   absl::Span<float> gradients() { return gradients_->span(); }
 
  private:
+  std::unique_ptr<Optimizer> Make(const MakeOptimizer& make) {
+    const ParameterLayout trained = layout_.Trained();
+    const auto size = static_cast<size_t>(trained.size);
+    auto optimizer = *make(*device_, trained, values().first(size), gradients().first(size));
+    return WithStatistics(std::move(optimizer), layout_, gradients(), values());
+  }
+
   std::unique_ptr<Network> Compile(int batch_size) {
     images_ = ReadFile<float>(dir_ + "/images.f32");
     labels_ = ReadFile<int32_t>(dir_ + "/labels.i32");

@@ -6,6 +6,8 @@
 namespace dp::engine {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(OneCpuThread()));
+INSTANTIATE_TEST_SUITE_P(Cpu, LayerConformance, ::testing::Values(OneCpuThread()));
+INSTANTIATE_TEST_SUITE_P(Cpu, BatchNormConformance, ::testing::Values(OneCpuThread()));
 INSTANTIATE_TEST_SUITE_P(Cpu, LanguageModelConformance, ::testing::Values(OneCpuThread()));
 INSTANTIATE_TEST_SUITE_P(Cpu, LanguageStepConformance, ::testing::Values(OneCpuThread()));
 INSTANTIATE_TEST_SUITE_P(Cpu, TwinConformance, ::testing::Values(OneCpuThread()));

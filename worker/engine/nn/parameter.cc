@@ -22,6 +22,8 @@ struct Weights {
 
 int64_t FanIn(const model::Shape& shape) { return model::ElementCount(shape) / shape[0]; }
 
+constexpr Initial kOnes = {Initial::Kind::kConstant, 1};
+
 Initial Normal(double std) { return {Initial::Kind::kNormal, static_cast<float>(std)}; }
 
 Initial Uniform(const model::Shape& shape) {
@@ -29,21 +31,27 @@ Initial Uniform(const model::Shape& shape) {
   return {Initial::Kind::kUniform, static_cast<float>(bound)};
 }
 
-Weights Uniform(model::Shape shape, bool bias) {
+// Those of a linear layer or a convolution.
+template <typename Kind>
+Weights WeightsOf(const Kind& kind, model::Shape shape) {
+  if (kind.init_std != 0) {
+    return {std::move(shape), Normal(kind.init_std), kind.bias, Initial()};
+  }
   const Initial initial = Uniform(shape);
-  return {std::move(shape), initial, bias, initial};
+  return {std::move(shape), initial, kind.bias, initial};
 }
 
 Weights WeightsOf(const model::CheckedLayer& layer) {
   return std::visit(
       Overloaded{
           [](const model::Linear& linear) {
-            model::Shape shape = {linear.out, linear.in};
-            if (linear.init_std == 0) return Uniform(std::move(shape), linear.bias);
-            return Weights{std::move(shape), Normal(linear.init_std), linear.bias, Initial()};
+            return WeightsOf(linear, {linear.out, linear.in});
           },
           [](const model::Conv2d& conv) {
-            return Uniform({conv.out, conv.in, conv.kernel, conv.kernel}, conv.bias);
+            return WeightsOf(conv, {conv.out, conv.in / conv.groups, conv.kernel, conv.kernel});
+          },
+          [](const model::Conv1d& conv) {
+            return WeightsOf(conv, {conv.out, conv.in / conv.groups, conv.kernel});
           },
           [](const model::Embedding& embedding) {
             return Weights{{embedding.vocabulary, embedding.features}, Normal(embedding.init_std)};
@@ -52,8 +60,13 @@ Weights WeightsOf(const model::CheckedLayer& layer) {
             return Weights{layer.in, Normal(positions.init_std)};
           },
           [&](const model::LayerNorm&) {
-            const Initial ones = {Initial::Kind::kConstant, 1};
-            return Weights{{layer.in.back()}, ones, true, Initial()};
+            return Weights{{layer.in.back()}, kOnes, true, Initial()};
+          },
+          [&](const model::RmsNorm&) {
+            return Weights{{layer.in.back()}, kOnes, false, Initial()};
+          },
+          [&](const model::BatchNorm&) {
+            return Weights{{layer.in.front()}, kOnes, true, Initial()};
           },
           [](const auto&) { return Weights(); },
       },
@@ -66,6 +79,17 @@ void Append(ParameterLayout& layout, std::string name, model::Shape shape, int64
   layout.parameters.push_back(
       {std::move(name), std::move(shape), layout.size, size, fan_in, initial});
   layout.size += (size + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+void AppendStatistics(ParameterLayout& layout, const model::CheckedLayer& layer) {
+  const auto* norm = std::get_if<model::BatchNorm>(&layer.kind);
+  if (norm == nullptr) return;
+  const auto append = [&](const char* name, const Initial& initial) {
+    Append(layout, layer.name + name, {layer.in.front()}, 1, initial);
+    layout.parameters.back().momentum = norm->momentum;
+  };
+  append(".running_var", kOnes);
+  append(".running_mean", Initial());
 }
 
 void Draw(const Initial& initial, Generator& generator, absl::Span<float> values) {
@@ -94,7 +118,31 @@ ParameterLayout LayOut(absl::Span<const model::CheckedLayer> layers) {
     }
     Append(layout, layer->name + ".weight", shape, FanIn(shape), weights.initial);
   }
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    AppendStatistics(layout, *layer);
+  }
   return layout;
+}
+
+ParameterLayout ParameterLayout::Trained() const {
+  ParameterLayout trained = *this;
+  while (!trained.parameters.empty() && trained.parameters.back().is_statistic()) {
+    trained.size = trained.parameters.back().offset;
+    trained.parameters.pop_back();
+  }
+  return trained;
+}
+
+void StepStatistics(const ParameterLayout& layout, absl::Span<const float> gradients,
+                    absl::Span<float> values) {
+  for (const Parameter& p : layout.parameters) {
+    if (!p.is_statistic()) continue;
+    const auto kept = static_cast<float>(1 - p.momentum);
+    const auto taken = static_cast<float>(p.momentum);
+    for (int64_t i = p.offset; i < p.offset + p.size; ++i) {
+      values[i] = kept * values[i] + taken * gradients[i];
+    }
+  }
 }
 
 void Initialize(const ParameterLayout& layout, uint64_t seed, absl::Span<float> values) {

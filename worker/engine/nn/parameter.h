@@ -17,9 +17,9 @@ struct Initial {
   float scale = 0;  // uniform in (-scale, scale); standard deviation around 0; the value itself
 };
 
-// One tensor of weights or biases. The values of all parameters lie in one flat array, and their
-// gradients in another one of the same layout. A parameter is the `size` floats from `offset` on,
-// with its axes in PyTorch's order.
+// One tensor of weights or biases, or of a running statistic. The values of all parameters lie in
+// one flat array, and their gradients in another one of the same layout. A parameter is the `size`
+// floats from `offset` on, with its axes in PyTorch's order.
 struct Parameter {
   std::string name;    // "conv2d0.weight"
   model::Shape shape;  // out x in [x rows x columns], or out for a bias
@@ -27,18 +27,32 @@ struct Parameter {
   int64_t size = 0;
   int64_t fan_in = 0;  // inputs that one output sums
   Initial initial;
+  // Above 0: a running average of what each batch has measured, which no optimizer changes. Its
+  // place in the gradients holds the measurement (StepStatistics).
+  double momentum = 0;
+
+  bool is_statistic() const { return momentum > 0; }
 };
 
 // Where every parameter of a model lies. The order is that in which backward completes gradients:
 // the last layer first, and within a layer bias before weight. A bucket is therefore a range of the
 // flat array, and the first bucket is ready first. Parameters start at multiples of 16 floats, a
-// cache line. The gap before the next parameter stays zero in every array.
+// cache line. The gap before the next parameter stays zero in every array. Statistics come behind
+// all others, so that those are one range, too.
 struct ParameterLayout {
   std::vector<Parameter> parameters;
   int64_t size = 0;  // floats in each flat array, gaps included
+
+  // Without the statistics: what an optimizer changes.
+  ParameterLayout Trained() const;
 };
 
 ParameterLayout LayOut(absl::Span<const model::CheckedLayer> layers);
+
+// Updates each statistic of a layout from its measurement, which is the mean over the global batch
+// and lies among the gradients. The formula: value = (1 - momentum) value + momentum measurement.
+void StepStatistics(const ParameterLayout& layout, absl::Span<const float> gradients,
+                    absl::Span<float> values);
 
 // Initializes `values` (a host array in `layout`). Each parameter is drawn from its own
 // distribution, in layer order, weight before bias, from one generator. The defaults are PyTorch's:

@@ -10,7 +10,7 @@ namespace dp::engine {
 namespace {
 
 std::vector<model::CheckedLayer> Cnn() {
-  return *model::CheckShapes(model::CnnPreset(), {1, 28, 28});
+  return *model::CheckClassifier(model::CnnPreset(), {1, 28, 28}, 10);
 }
 
 TEST(ParameterTest, LiesInTheOrderInWhichBackwardEndsLayers) {

@@ -67,13 +67,14 @@ absl::StatusOr<std::unique_ptr<CompiledModel>> CompiledModel::Make(
   std::unique_ptr<CompiledModel> made(new CompiledModel);
   made->batch_size_ = options.batch_size;
   DP_ASSIGN_OR_RETURN(made->layers_, Check(layers, options.input));
-  made->layout_ = engine::LayOut(made->layers_);
+  made->whole_ = engine::LayOut(made->layers_);
+  made->layout_ = made->whole_.Trained();
   const int threads = options.threads == 0 ? omp_get_max_threads() : options.threads;
   DP_ASSIGN_OR_RETURN(made->device_, engine::OpenCpu(threads));
-  const int64_t size = made->layout_.size;
+  const int64_t size = made->whole_.size;
   DP_ASSIGN_OR_RETURN(made->values_, made->device_->Allocate(size));
   DP_ASSIGN_OR_RETURN(made->computed_, made->device_->Allocate(size));
-  engine::Initialize(made->layout_, options.seed, made->values_->span());
+  engine::Initialize(made->whole_, options.seed, made->values_->span());
   DP_ASSIGN_OR_RETURN(made->network_,
                       made->device_->Compile(
                           made->layers_, {.batch_size = options.batch_size, .seed = options.seed},
@@ -243,13 +244,24 @@ absl::Status CompiledModel::Backward(const std::function<void(size_t parameter)>
   const double of_label = scale / static_cast<double>(labels_to_go_back_);
   labels_to_go_back_ = 0;
   network_->Backward(static_cast<float>(of_label), [&](int place) {
+    if (place >= std::ssize(layout_.parameters)) return;  // a statistic
     const size_t index = Mirrored(static_cast<size_t>(place));
     const float* __restrict computed = computed_->span().data() + parameter(index).offset;
     float* __restrict gradient = gradients_[index].data();
     for (size_t i = 0; i < gradients_[index].size(); ++i) gradient[i] += computed[i];
     if (ready != nullptr) ready(index);
   });
+  UpdateStatistics(scale);
   return absl::OkStatus();
+}
+
+void CompiledModel::UpdateStatistics(double scale) {
+  const auto begin = static_cast<size_t>(layout_.size);
+  if (begin == computed_->span().size() || scale == 0) return;
+  for (float& measured : computed_->span().subspan(begin)) {
+    measured = static_cast<float>(measured / scale);
+  }
+  engine::StepStatistics(whole_, computed_->span(), values_->span());
 }
 
 }  // namespace dp::library

@@ -16,7 +16,8 @@
 namespace dp::library {
 
 // A public Network's model on its device. A backward of the device writes over the gradients of the
-// one before. This object adds them up, in memory of its own or of whoever moved them. Parameters
+// one before. This object adds them up, in memory of its own or of whoever moved them. The running
+// statistics of batch norms are those of this object's own batches. Parameters
 // are counted in the order of the layers; the device's layout has them the other way round. Not
 // thread-safe; one thread makes and uses it.
 class CompiledModel {
@@ -57,13 +58,16 @@ class CompiledModel {
   absl::StatusOr<int> CountSamples(std::span<const float> inputs) const;
   absl::Status CheckTokens(std::span<const float> inputs) const;
   absl::Status CheckLabels(std::span<const int32_t> labels, int samples) const;
+  // Moves the running statistics by what the latest backward, with this scale, has measured.
+  void UpdateStatistics(double scale);
   engine::BatchResult Compute(std::span<const float> inputs, std::span<const int32_t> labels,
                               int samples, engine::Mode mode);
 
   std::thread::id thread_ = std::this_thread::get_id();
   int batch_size_ = 0;
   std::vector<model::CheckedLayer> layers_;
-  engine::ParameterLayout layout_;
+  engine::ParameterLayout layout_;  // of the parameters, which are trained
+  engine::ParameterLayout whole_;   // of the flat arrays: running statistics, too
   std::unique_ptr<engine::Device> device_;
   std::unique_ptr<engine::Array> values_;
   std::unique_ptr<engine::Array> computed_;  // the gradients of the latest backward

@@ -45,6 +45,26 @@ class TwoClasses : public ::testing::Test {
   const std::vector<int32_t> label_ = {0};
 };
 
+// A batch norm's running statistics are no parameters, and follow the batches that went back.
+TEST(NetworkTest, EvaluationTakesTheRunningStatisticsOfTheBatches) {
+  Network network({{"", model::BatchNorm{.momentum = 1}}, {"", Linear{.out = 2}}},
+                  {.input = {1}, .batch_size = 2, .threads = 1});
+  EXPECT_EQ(network.parameters().size(), 4u);
+  const std::vector<float> batch = {1, 3};
+  const std::vector<int32_t> labels = {0, 1};
+  const std::vector<float> before = network.predict(batch);
+  for (const double scale : {1.0, 0.25}) {
+    network.forward(batch, labels);
+    network.backward(nullptr, scale);
+    // Mean 2 and variance 2, which has n - 1 below: the two outputs lie around that of the mean.
+    const std::vector<float> mean = network.predict(std::vector<float>{2, 2});
+    const std::vector<float> after = network.predict(batch);
+    EXPECT_NEAR((after[0] + after[2]) / 2, mean[0], 1e-6);
+    EXPECT_NEAR(std::abs(after[2] - after[0]) * std::sqrt(2.0f), std::abs(before[2] - before[0]),
+                1e-4);
+  }
+}
+
 TEST_F(TwoClasses, TheGradientIsThatOfTheMeanLoss) {
   const std::vector<float> inputs = {1, 2, 3, -4};
   const std::vector<int32_t> labels = {0, 1};

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/overloaded.h"
 #include "base/status.h"
+#include "worker/engine/device/statistics.h"
 
 namespace dp::trainer {
 namespace {
@@ -37,18 +38,29 @@ absl::Status InitializeValues(const TrainingPlan& plan, RankModel& model) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeOptimizer(
+// For the parameters that are trained: a range at the beginning of the arrays.
+absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeTrainedOptimizer(
     const TrainingPlan& plan, RankModel& model, absl::Span<const float> gradients) {
-  const absl::Span<float> values = model.values->span();
+  const engine::ParameterLayout trained = model.layout.Trained();
+  const auto size = static_cast<size_t>(trained.size);
+  const absl::Span<float> values = model.values->span().first(size);
   return std::visit(Overloaded{
                         [&](const engine::SgdOptions& sgd) {
-                          return model.device->MakeSgd(sgd, values, gradients);
+                          return model.device->MakeSgd(sgd, values, gradients.first(size));
                         },
                         [&](const engine::AdamWOptions& adamw) {
-                          return model.device->MakeAdamW(adamw, model.layout, values, gradients);
+                          return model.device->MakeAdamW(adamw, trained, values,
+                                                         gradients.first(size));
                         },
                     },
                     plan.optimizer);
+}
+
+absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeOptimizer(
+    const TrainingPlan& plan, RankModel& model, absl::Span<const float> gradients) {
+  DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Optimizer> trained,
+                      MakeTrainedOptimizer(plan, model, gradients));
+  return engine::WithStatistics(std::move(trained), model.layout, gradients, model.values->span());
 }
 
 }  // namespace

@@ -5,9 +5,10 @@
 #include <variant>
 
 // A model as its owner writes it: a list of layers, plain values. docs/job-file.md defines the
-// layers, and their fields have the same names and defaults there. 0 for `in`, a pooling stride or
-// a vocabulary takes the value that follows from the shapes or the data. kName is the kind as job
-// files name it. Part of dp's tree and of the installed library.
+// layers, and their fields have the same names and defaults there. 0 means
+// the value that follows from the shapes or the data. It does so for `in`, a pooling stride, a
+// vocabulary, and the outputs of the last layer. kName is the kind as job files name it. Part of
+// dp's tree and of the installed library.
 
 namespace dp::model {
 
@@ -27,6 +28,22 @@ struct Conv2d {
   int stride = 1;
   int padding = 0;
   bool bias = true;
+  int groups = 1;
+  int dilation = 1;
+  double init_std = 0;
+};
+
+struct Conv1d {
+  static constexpr const char* kName = "conv1d";
+  int in = 0;
+  int out = 0;
+  int kernel = 0;
+  int stride = 1;
+  int padding = 0;
+  bool bias = true;
+  int groups = 1;
+  int dilation = 1;
+  double init_std = 0;
 };
 
 struct Relu {
@@ -37,6 +54,20 @@ struct MaxPool2d {
   static constexpr const char* kName = "maxPool2d";
   int kernel = 0;
   int stride = 0;
+  int padding = 0;
+};
+
+struct AvgPool2d {
+  static constexpr const char* kName = "avgPool2d";
+  int kernel = 0;
+  int stride = 0;
+  int padding = 0;
+};
+
+struct AdaptiveAvgPool2d {
+  static constexpr const char* kName = "adaptiveAvgPool2d";
+  int rows = 1;
+  int columns = 1;
 };
 
 struct Flatten {
@@ -64,13 +95,48 @@ struct LayerNorm {
   static constexpr const char* kName = "layerNorm";
 };
 
+struct RmsNorm {
+  static constexpr const char* kName = "rmsNorm";
+  double epsilon = 1e-6;
+};
+
+struct BatchNorm {
+  static constexpr const char* kName = "batchNorm";
+  double epsilon = 1e-5;
+  double momentum = 0.1;
+};
+
 struct Gelu {
   static constexpr const char* kName = "gelu";
+  bool exact = false;
+};
+
+struct Silu {
+  static constexpr const char* kName = "silu";
+};
+
+struct Tanh {
+  static constexpr const char* kName = "tanh";
+};
+
+struct Sigmoid {
+  static constexpr const char* kName = "sigmoid";
+};
+
+struct Softmax {
+  static constexpr const char* kName = "softmax";
 };
 
 struct CausalAttention {
   static constexpr const char* kName = "causalAttention";
   int heads = 0;
+};
+
+struct Attention {
+  static constexpr const char* kName = "attention";
+  int heads = 0;
+  bool causal = false;
+  bool rotary = false;
 };
 
 struct Add {
@@ -83,16 +149,20 @@ struct TiedLinear {
   std::string embedding;
 };
 
-using LayerKind = std::variant<Linear, Conv2d, Relu, MaxPool2d, Flatten, Dropout, Embedding,
-                               Positions, LayerNorm, Gelu, CausalAttention, Add, TiedLinear>;
+using LayerKind =
+    std::variant<Linear, Conv2d, Relu, MaxPool2d, Flatten, Dropout, Embedding, Positions, LayerNorm,
+                 Gelu, CausalAttention, Add, TiedLinear, Conv1d, AvgPool2d, AdaptiveAvgPool2d,
+                 RmsNorm, BatchNorm, Silu, Tanh, Sigmoid, Softmax, Attention>;
 
 // The layers that apply a function to each value: the output has the shape of the input.
 template <typename Kind>
-concept ElementFunction = std::same_as<Kind, Relu> || std::same_as<Kind, Gelu>;
+concept ElementFunction = std::same_as<Kind, Relu> || std::same_as<Kind, Gelu> ||
+    std::same_as<Kind, Silu> || std::same_as<Kind, Tanh> || std::same_as<Kind, Sigmoid>;
 
 struct LayerSpec {
   std::string name;  // empty: DefaultName
   LayerKind kind;
+  std::string input;  // the layer above whose output it takes; empty: the layer before
 };
 
 }  // namespace dp::model

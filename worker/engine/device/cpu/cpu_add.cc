@@ -1,45 +1,58 @@
 #include <algorithm>
+#include <optional>
 
 #include "worker/engine/device/cpu/cpu_layer.h"
+#include "worker/engine/device/cpu/cpu_nan.h"
+#include "worker/engine/device/cpu/cpu_relu_gradient.h"
 
 namespace dp::engine {
 namespace {
 
+// Works in the format of the input. Both arguments and the sum have the same elements, so a plain
+// loop over memory serves any format.
 class CpuPlainAdd : public CpuAdd {
  public:
   CpuPlainAdd(const CpuLayerInput& input, const Activation& source)
-      : size_(input.batch_size * model::ElementCount(input.layer.in)),
-        in_(input.cpu, input.in, PlainDesc(input.batch_size, input.layer.in)),
-        source_(input.cpu, source, PlainDesc(input.batch_size, input.layer.in)) {
-    out_ = MakeActivation(input.cpu, PlainDesc(input.batch_size, input.layer.out),
-                          input.in.needs_gradient() || source.needs_gradient());
+      : in_(input.in), source_(input.cpu, source, in_.value.get_desc()) {
+    out_ = MakeActivation(input.cpu, in_.value.get_desc(),
+                          in_.needs_gradient() || source.needs_gradient());
+    if (input.options.relu == FusedRelu::kNone) return;
+    relu_ = true;
+    if (out_.needs_gradient()) relu_gradient_.emplace(input.cpu, out_);
   }
 
   void Forward(const Batch&, Mode) override {
-    const float* in = in_.Fetch();
+    const float* in = Floats(in_.value);
     const float* source = source_.Fetch();
-    float* out = Floats(out_.value);
-    for (int64_t i = 0; i < size_; ++i) out[i] = in[i] + source[i];
+    const absl::Span<float> out = Values(out_.value);
+    if (relu_) return ReluOfSum(in, source, out);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = in[i] + source[i];
   }
 
   void Backward(const std::function<void()>&) override {
-    if (in_.gradient() == nullptr) return;
-    std::copy_n(Floats(out_.gradient), size_, in_.gradient());
-    in_.Store();
+    if (relu_gradient_) relu_gradient_->Run();
+    if (!in_.needs_gradient()) return;
+    const absl::Span<const float> out = Values(out_.gradient);
+    std::copy(out.begin(), out.end(), Floats(in_.gradient));
   }
 
-  void AddToSource() override {
-    float* source = source_.FetchGradient();
+  void PassToSource(bool first) override {
+    float* source = first ? source_.gradient() : source_.FetchGradient();
     if (source == nullptr) return;
-    const float* out = Floats(out_.gradient);
-    for (int64_t i = 0; i < size_; ++i) source[i] += out[i];
+    const absl::Span<const float> out = Values(out_.gradient);
+    if (first) {
+      std::copy(out.begin(), out.end(), source);
+    } else {
+      for (size_t i = 0; i < out.size(); ++i) source[i] += out[i];
+    }
     source_.Store();
   }
 
  private:
-  const int64_t size_;
-  PlainInput in_;
-  PlainInput source_;
+  const Activation in_;
+  FormattedInput source_;  // in the format of in_
+  bool relu_ = false;
+  std::optional<ReluGradient> relu_gradient_;
 };
 
 }  // namespace

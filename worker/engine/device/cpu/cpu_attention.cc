@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
@@ -31,14 +32,51 @@ struct Product {
   }
 };
 
-// For each head, out = softmax(scale q kᵀ) v, scale = 1 / sqrt(features of a head). A token sees
-// itself and the tokens before it. A row of the input holds queries, then keys, then values, each
-// head after head. Backward recomputes the probabilities, tokens x tokens for each head, instead of
-// keeping them.
-class CpuCausalAttention : public CpuLayer {
+// Turns the features of each token's row by angles that grow with its place (RoPE, Su et al. 2021).
+// Feature i of the first half and feature i of the second are one pair. The angle at place t is
+// t / 10000^(2 i / features).
+class Rotation {
  public:
-  explicit CpuCausalAttention(const CpuLayerInput& input)
-      : heads_(std::get<model::CausalAttention>(input.layer.kind).heads),
+  Rotation(int64_t tokens, int64_t features) : half_(features / 2) {
+    constexpr double kBase = 10000;
+    for (int64_t t = 0; t < tokens; ++t) {
+      for (int64_t i = 0; i < half_; ++i) {
+        const double angle =
+            static_cast<double>(t) * std::pow(kBase, -static_cast<double>(i) / half_);
+        cosines_.push_back(static_cast<float>(std::cos(angle)));
+        sines_.push_back(static_cast<float>(std::sin(angle)));
+      }
+    }
+  }
+
+  // `from` may be `to`. `backwards`: by the negative angles, which is the gradient.
+  void Turn(const Matrix& from, bool backwards, const Matrix& to) const {
+    const float direction = backwards ? -1.0f : 1.0f;
+    for (size_t k = 0; k < sines_.size(); ++k) {
+      const auto token = static_cast<int64_t>(k) / half_, i = static_cast<int64_t>(k) % half_;
+      const float* in = from.data + token * from.stride + i;
+      float* out = to.data + token * to.stride + i;
+      const float a = in[0], b = in[half_];
+      out[0] = a * cosines_[k] - b * direction * sines_[k];
+      out[half_] = b * cosines_[k] + a * direction * sines_[k];
+    }
+  }
+
+ private:
+  const int64_t half_;
+  std::vector<float> cosines_;  // of each place and pair
+  std::vector<float> sines_;
+};
+
+// For each head, out = softmax(scale q kᵀ) v, scale = 1 / sqrt(features of a head). A causal token
+// sees itself and the tokens before it. A row of the input holds queries, then keys, then values,
+// each head after head. Backward recomputes the probabilities, tokens x tokens for each head,
+// instead of keeping them.
+class CpuAttention : public CpuLayer {
+ public:
+  CpuAttention(const CpuLayerInput& input, const model::Attention& attention)
+      : heads_(attention.heads),
+        causal_(attention.causal),
         batch_size_(input.batch_size),
         tokens_(input.layer.out[0]),
         features_(input.layer.out[1]),
@@ -49,12 +87,16 @@ class CpuCausalAttention : public CpuLayer {
         slopes_(tokens_ * tokens_) {
     out_ = MakeActivation(input.cpu, PlainDesc(input.batch_size, input.layer.out),
                           input.in.needs_gradient());
+    if (!attention.rotary) return;
+    rotation_.emplace(tokens_, head_features_);
+    turned_queries_.resize(tokens_ * head_features_);
+    turned_keys_.resize(tokens_ * head_features_);
   }
 
   void Forward(const Batch&, Mode) override {
     in_values_ = in_.Fetch();
     ForEachHead([this](int64_t sample, int64_t head) {
-      const Slices in = SlicesOf(const_cast<float*>(in_values_), sample, head);
+      const Slices in = Turned(SlicesOf(const_cast<float*>(in_values_), sample, head));
       ComputeProbabilities(in);
       const Product mix{'N', 'N', tokens_, head_features_, tokens_};
       mix(Square(probabilities_), in.values, OutSlice(out_.value, sample, head));
@@ -64,10 +106,13 @@ class CpuCausalAttention : public CpuLayer {
   void Backward(const std::function<void()>&) override {
     if (in_.gradient() == nullptr) return;
     ForEachHead([this](int64_t sample, int64_t head) {
-      const Slices in = SlicesOf(const_cast<float*>(in_values_), sample, head);
+      const Slices in = Turned(SlicesOf(const_cast<float*>(in_values_), sample, head));
+      const Slices gradient = SlicesOf(in_.gradient(), sample, head);
       ComputeProbabilities(in);
-      BackwardHead(in, OutSlice(out_.gradient, sample, head),
-                   SlicesOf(in_.gradient(), sample, head));
+      BackwardHead(in, OutSlice(out_.gradient, sample, head), gradient);
+      if (!rotation_) return;
+      rotation_->Turn(gradient.queries, /*backwards=*/true, gradient.queries);
+      rotation_->Turn(gradient.keys, /*backwards=*/true, gradient.keys);
     });
     in_.Store();
   }
@@ -95,12 +140,23 @@ class CpuCausalAttention : public CpuLayer {
     return {Floats(out) + sample * tokens_ * features_ + head * head_features_, features_};
   }
   Matrix Square(std::vector<float>& of) const { return {of.data(), tokens_}; }
+  // With queries and keys as the scores take them.
+  Slices Turned(const Slices& in) {
+    if (!rotation_) return in;
+    const Slices turned = {
+        {turned_queries_.data(), head_features_}, {turned_keys_.data(), head_features_}, in.values};
+    rotation_->Turn(in.queries, /*backwards=*/false, turned.queries);
+    rotation_->Turn(in.keys, /*backwards=*/false, turned.keys);
+    return turned;
+  }
+  // How many tokens the one of this row sees.
+  int64_t Seen(int64_t row) const { return causal_ ? row + 1 : tokens_; }
 
   void ComputeProbabilities(const Slices& in) {
     const Product scores{'N', 'T', tokens_, tokens_, head_features_, scale_};
     scores(in.queries, in.keys, Square(probabilities_));
     for (int64_t row = 0; row < tokens_; ++row) {
-      Softmax(absl::MakeSpan(probabilities_).subspan(row * tokens_, tokens_), row + 1);
+      Softmax(absl::MakeSpan(probabilities_).subspan(row * tokens_, tokens_), Seen(row));
     }
   }
 
@@ -133,29 +189,41 @@ class CpuCausalAttention : public CpuLayer {
   void SoftmaxGradient(int64_t row) {
     const float* p = probabilities_.data() + row * tokens_;
     float* slope = slopes_.data() + row * tokens_;
+    const int64_t seen = Seen(row);
     float mean = 0;
-    for (int64_t i = 0; i <= row; ++i) mean += p[i] * slope[i];
-    for (int64_t i = 0; i <= row; ++i) slope[i] = p[i] * (slope[i] - mean);
-    std::fill(slope + row + 1, slope + tokens_, 0.0f);
+    for (int64_t i = 0; i < seen; ++i) mean += p[i] * slope[i];
+    for (int64_t i = 0; i < seen; ++i) slope[i] = p[i] * (slope[i] - mean);
+    std::fill(slope + seen, slope + tokens_, 0.0f);
   }
 
   const int64_t heads_;
+  const bool causal_;
   const int64_t batch_size_;
   const int64_t tokens_;
   const int64_t features_;  // of all heads
   const int64_t head_features_;
   const float scale_;
-  PlainInput in_;
+  FormattedInput in_;
   const float* in_values_ = nullptr;  // of the last Forward
   // Scratch for the head in progress.
   std::vector<float> probabilities_;
   std::vector<float> slopes_;
+  std::optional<Rotation> rotation_;
+  std::vector<float> turned_queries_;
+  std::vector<float> turned_keys_;
 };
 
 }  // namespace
 
-std::unique_ptr<CpuLayer> MakeCpuLayer(const model::CausalAttention&, const CpuLayerInput& input) {
-  return std::make_unique<CpuCausalAttention>(input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::CausalAttention& attention,
+                                       const CpuLayerInput& input) {
+  return std::make_unique<CpuAttention>(input,
+                                        model::Attention{.heads = attention.heads, .causal = true});
+}
+
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Attention& attention,
+                                       const CpuLayerInput& input) {
+  return std::make_unique<CpuAttention>(input, attention);
 }
 
 }  // namespace dp::engine

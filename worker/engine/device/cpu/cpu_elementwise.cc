@@ -14,9 +14,11 @@ namespace {
 // the derivative of `algorithm` needs.
 class CpuElementwise : public CpuLayer {
  public:
-  CpuElementwise(const CpuLayerInput& input, dnnl::algorithm algorithm)
+  // `alpha`: the algorithm's parameter.
+  CpuElementwise(const CpuLayerInput& input, dnnl::algorithm algorithm, float alpha = 0)
       : cpu_(input.cpu),
         algorithm_(algorithm),
+        alpha_(alpha),
         in_(input.in),
         forward_(ForwardDesc(in_.value.get_desc())) {
     const dnnl::memory::desc format = in_.value.get_desc();
@@ -41,14 +43,15 @@ class CpuElementwise : public CpuLayer {
 
  private:
   dnnl::eltwise_forward::primitive_desc ForwardDesc(const dnnl::memory::desc& desc) const {
-    return {{dnnl::prop_kind::forward_training, algorithm_, desc, 0.0f}, cpu_.engine};
+    return {{dnnl::prop_kind::forward_training, algorithm_, desc, alpha_}, cpu_.engine};
   }
   dnnl::eltwise_backward::primitive_desc BackwardDesc(const dnnl::memory::desc& desc) const {
-    return {{algorithm_, desc, desc, 0.0f}, cpu_.engine, ForwardDesc(desc)};
+    return {{algorithm_, desc, desc, alpha_}, cpu_.engine, ForwardDesc(desc)};
   }
 
   CpuStream& cpu_;
   const dnnl::algorithm algorithm_;
+  const float alpha_;
   const Activation in_;
   dnnl::eltwise_forward forward_;
   dnnl::eltwise_backward backward_;
@@ -60,6 +63,17 @@ class CpuRelu : public CpuElementwise {
       : CpuElementwise(input, dnnl::algorithm::eltwise_relu_use_dst_for_bwd) {}
 
   void Forward(const Batch&, Mode) override { ReluOf(Values(in().value), Values(out_.value)); }
+};
+
+// A function that oneDNN computes by exponentials.
+class CpuExponential : public CpuElementwise {
+ public:
+  using CpuElementwise::CpuElementwise;
+
+  void Forward(const Batch& batch, Mode mode) override {
+    CpuElementwise::Forward(batch, mode);
+    PassNan(Values(in().value), Values(out_.value));
+  }
 };
 
 // Works in plain order, where an element's place does not depend on formats.
@@ -121,8 +135,22 @@ std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Relu&, const CpuLayerInput& 
   return std::make_unique<CpuRelu>(input);
 }
 
-std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Gelu&, const CpuLayerInput& input) {
-  return std::make_unique<CpuElementwise>(input, dnnl::algorithm::eltwise_gelu_tanh);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Gelu& gelu, const CpuLayerInput& input) {
+  const auto form =
+      gelu.exact ? dnnl::algorithm::eltwise_gelu_erf : dnnl::algorithm::eltwise_gelu_tanh;
+  return std::make_unique<CpuElementwise>(input, form);
+}
+
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Silu&, const CpuLayerInput& input) {
+  return std::make_unique<CpuExponential>(input, dnnl::algorithm::eltwise_swish, 1.0f);
+}
+
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Tanh&, const CpuLayerInput& input) {
+  return std::make_unique<CpuExponential>(input, dnnl::algorithm::eltwise_tanh_use_dst_for_bwd);
+}
+
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Sigmoid&, const CpuLayerInput& input) {
+  return std::make_unique<CpuExponential>(input, dnnl::algorithm::eltwise_logistic_use_dst_for_bwd);
 }
 
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Dropout& dropout, const CpuLayerInput& input) {

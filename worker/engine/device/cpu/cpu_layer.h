@@ -27,13 +27,17 @@ class CpuLayer {
   Activation out_;
 };
 
-// Where the parameters of one layer lie in the flat arrays. All null if it has none; bias null if
-// it has no bias.
+// Where the parameters of one layer lie in the flat arrays. Null where it has none.
 struct ParameterViews {
   const float* weight = nullptr;
   const float* bias = nullptr;
   float* weight_gradient = nullptr;
   float* bias_gradient = nullptr;
+  // A batch norm has these, too. Its Backward writes what the batch measured.
+  const float* running_mean = nullptr;
+  const float* running_variance = nullptr;
+  float* measured_mean = nullptr;
+  float* measured_variance = nullptr;
 };
 
 // Which half of the ReLU that follows a layer the layer does itself. The positive maximum of a
@@ -44,7 +48,7 @@ enum class FusedRelu { kNone, kForward, kBoth };
 // The decisions of the network around a layer. Each kind of layer reads those that concern it.
 struct CpuLayerOptions {
   ParameterViews parameters = {};
-  FusedRelu relu = FusedRelu::kNone;  // of a convolution or a linear layer
+  FusedRelu relu = FusedRelu::kNone;  // of a convolution, a linear layer or a batch norm
   // A pooling also does the backward half of the ReLU before it.
   bool pooled_relu = false;
   // A later layer has already written its part of the gradient of an embedding's weight.
@@ -54,7 +58,8 @@ struct CpuLayerOptions {
   uint64_t seed = 0;
 };
 
-// The arguments that all factories below take. `in` is the output of the layer before.
+// The arguments that all factories below take. `in` is the output of the layer that gives the
+// input.
 struct CpuLayerInput {
   CpuStream& cpu;
   const model::CheckedLayer& layer;
@@ -76,13 +81,24 @@ std::unique_ptr<CpuLayer> MakeCpuLayer(const model::LayerNorm&, const CpuLayerIn
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Gelu&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::CausalAttention&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::TiedLinear&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Conv1d&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::AvgPool2d&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::AdaptiveAvgPool2d&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::RmsNorm&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::BatchNorm&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Silu&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Tanh&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Sigmoid&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Softmax&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Attention&, const CpuLayerInput& input);
 
-// Adds the output of an earlier layer, the source. The gradient goes to both inputs: to the layer
-// before in Backward, as in every layer, and to the source in AddToSource. Call AddToSource when
-// all other readers of the source have written its gradient.
+// Adds the output of an earlier layer, the source. The gradient goes to both inputs: to the giver
+// of the input in Backward, as in every layer, and to the source in PassToSource. Call PassToSource
+// when all other readers of the source have written its gradient.
 class CpuAdd : public CpuLayer {
  public:
-  virtual void AddToSource() = 0;
+  // `first`: the source's gradient holds nothing yet, and is overwritten.
+  virtual void PassToSource(bool first) = 0;
 };
 std::unique_ptr<CpuAdd> MakeCpuAdd(const CpuLayerInput& input, const Activation& source);
 

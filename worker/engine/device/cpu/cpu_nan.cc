@@ -14,6 +14,18 @@ constexpr size_t kLanes = 16;
 
 float PositiveOrNan(float x) { return x <= 0.0f ? 0.0f : x; }
 
+template <typename Argument>
+void WriteRelu(const Argument& argument, absl::Span<float> out) {
+  float* to = out.data();
+  size_t i = 0;
+  for (; i + kLanes <= out.size(); i += kLanes) {
+    float lanes[kLanes];
+    for (size_t k = 0; k < kLanes; ++k) lanes[k] = PositiveOrNan(argument(i + k));
+    std::copy_n(lanes, kLanes, to + i);
+  }
+  for (; i < out.size(); ++i) to[i] = PositiveOrNan(argument(i));
+}
+
 // As integers, magnitudes have the same order, and a NaN is above all numbers.
 int32_t MagnitudeBits(float value) { return std::bit_cast<int32_t>(value) & 0x7fffffff; }
 
@@ -44,14 +56,15 @@ class ImagePlaces {
 
 void ReluOf(absl::Span<const float> in, absl::Span<float> out) {
   const float* from = in.data();
-  float* to = out.data();
-  size_t i = 0;
-  for (; i + kLanes <= in.size(); i += kLanes) {
-    float lanes[kLanes];
-    for (size_t k = 0; k < kLanes; ++k) lanes[k] = PositiveOrNan(from[i + k]);
-    std::copy_n(lanes, kLanes, to + i);
-  }
-  for (; i < in.size(); ++i) to[i] = PositiveOrNan(from[i]);
+  WriteRelu([from](size_t i) { return from[i]; }, out);
+}
+
+void ReluOfSum(const float* a, const float* b, absl::Span<float> out) {
+  WriteRelu([a, b](size_t i) { return a[i] + b[i]; }, out);
+}
+
+void PassNan(absl::Span<const float> in, absl::Span<float> out) {
+  for (size_t i = 0; i < out.size(); ++i) out[i] = std::isnan(in[i]) ? in[i] : out[i];
 }
 
 float LargestMagnitude(absl::Span<const float> values) {
@@ -73,9 +86,13 @@ void PassNanOfWindows(const dnnl::memory& in, const PoolWindows& windows, const 
   const dnnl::memory::dims size = out.get_desc().dims();
   const float* from = Floats(in);
   float* to = Floats(out);
+  const dnnl::memory::dims in_size = in.get_desc().dims();
+  // A window may begin or end in the padding.
   const auto has_nan = [&](int64_t n, int64_t c, int64_t row, int64_t column) {
-    for (int64_t y = row; y < row + windows.kernel; ++y) {
-      for (int64_t x = column; x < column + windows.kernel; ++x) {
+    const int64_t y_end = std::min(row + windows.kernel, in_size[2]);
+    const int64_t x_end = std::min(column + windows.kernel, in_size[3]);
+    for (int64_t y = std::max<int64_t>(row, 0); y < y_end; ++y) {
+      for (int64_t x = std::max<int64_t>(column, 0); x < x_end; ++x) {
         if (std::isnan(from[in_places.Of({n, c, y, x})])) return true;
       }
     }
@@ -85,7 +102,9 @@ void PassNanOfWindows(const dnnl::memory& in, const PoolWindows& windows, const 
   for (int64_t i = 0; i < size[0] * size[1] * rows * columns; ++i) {
     const int64_t x = i % columns, y = i / columns % rows;
     const int64_t c = i / (columns * rows) % size[1], n = i / (columns * rows * size[1]);
-    if (!has_nan(n, c, y * windows.stride, x * windows.stride)) continue;
+    const int64_t row = y * windows.stride - windows.padding;
+    const int64_t column = x * windows.stride - windows.padding;
+    if (!has_nan(n, c, row, column)) continue;
     to[out_places.Of({n, c, y, x})] = std::numeric_limits<float>::quiet_NaN();
   }
 }

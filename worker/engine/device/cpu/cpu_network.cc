@@ -21,25 +21,22 @@ class ParameterFinder {
 
   ParameterViews ViewsOf(const model::CheckedLayer& layer) const {
     const auto* tied = std::get_if<model::TiedLinear>(&layer.kind);
-    const Parameter* weight = Find((tied == nullptr ? layer.name : tied->embedding) + ".weight");
-    const Parameter* bias = Find(layer.name + ".bias");
+    const std::string& weights = tied == nullptr ? layer.name : tied->embedding;
     ParameterViews views;
-    if (weight != nullptr) {
-      views.weight = values_.data() + weight->offset;
-      views.weight_gradient = gradients_.data() + weight->offset;
-    }
-    if (bias != nullptr) {
-      views.bias = values_.data() + bias->offset;
-      views.bias_gradient = gradients_.data() + bias->offset;
-    }
+    View(weights + ".weight", views.weight, views.weight_gradient);
+    View(layer.name + ".bias", views.bias, views.bias_gradient);
+    View(layer.name + ".running_mean", views.running_mean, views.measured_mean);
+    View(layer.name + ".running_var", views.running_variance, views.measured_variance);
     return views;
   }
 
  private:
-  const Parameter* Find(const std::string& name) const {
+  void View(const std::string& name, const float*& values, float*& gradient) const {
     const auto found = std::find_if(layout_.parameters.begin(), layout_.parameters.end(),
                                     [&](const Parameter& p) { return p.name == name; });
-    return found == layout_.parameters.end() ? nullptr : &*found;
+    if (found == layout_.parameters.end()) return;
+    values = values_.data() + found->offset;
+    gradient = gradients_.data() + found->offset;
   }
 
   const ParameterLayout layout_;
@@ -52,12 +49,23 @@ bool IsKind(absl::Span<const model::CheckedLayer> layers, size_t i) {
   return i < layers.size() && std::holds_alternative<Kind>(layers[i].kind);
 }
 
-// Whether an add reads the output of layer `i`.
-bool IsAdded(absl::Span<const model::CheckedLayer> layers, size_t i) {
-  return std::any_of(layers.begin(), layers.end(), [&](const model::CheckedLayer& layer) {
+// Layers that take the output of layer `i`.
+int ReaderCount(absl::Span<const model::CheckedLayer> layers, size_t i) {
+  const auto reads = [&](const model::CheckedLayer& layer) {
     const auto* add = std::get_if<model::Add>(&layer.kind);
-    return add != nullptr && add->layer == layers[i].name;
-  });
+    return (layer.giver == static_cast<int>(i) ? 1 : 0) +
+           (add != nullptr && add->layer == layers[i].name ? 1 : 0);
+  };
+  int count = 0;
+  for (const model::CheckedLayer& layer : layers) count += reads(layer);
+  return count;
+}
+
+// Whether layer `i` + 1 is a `Kind` and the only one that takes the output of layer `i`.
+template <typename Kind>
+bool OnlyGivesTo(absl::Span<const model::CheckedLayer> layers, size_t i) {
+  return IsKind<Kind>(layers, i + 1) && layers[i + 1].giver == static_cast<int>(i) &&
+         ReaderCount(layers, i) == 1;
 }
 
 bool IsTied(absl::Span<const model::CheckedLayer> layers, const std::string& embedding) {
@@ -68,15 +76,23 @@ bool IsTied(absl::Span<const model::CheckedLayer> layers, const std::string& emb
 }
 
 FusedRelu ReluAfter(absl::Span<const model::CheckedLayer> layers, size_t i) {
-  const bool fuses = IsKind<model::Linear>(layers, i) || IsKind<model::Conv2d>(layers, i);
-  if (!fuses || !IsKind<model::Relu>(layers, i + 1)) return FusedRelu::kNone;
-  if (IsAdded(layers, i) || IsAdded(layers, i + 1)) return FusedRelu::kNone;
-  return IsKind<model::MaxPool2d>(layers, i + 2) ? FusedRelu::kForward : FusedRelu::kBoth;
+  const bool weighted = IsKind<model::Linear>(layers, i) || IsKind<model::Conv2d>(layers, i) ||
+                        IsKind<model::Conv1d>(layers, i);
+  const bool fuses =
+      weighted || IsKind<model::BatchNorm>(layers, i) || IsKind<model::Add>(layers, i);
+  if (!fuses || !OnlyGivesTo<model::Relu>(layers, i)) return FusedRelu::kNone;
+  const bool pooled = weighted && OnlyGivesTo<model::MaxPool2d>(layers, i + 1);
+  return pooled ? FusedRelu::kForward : FusedRelu::kBoth;
 }
 
 int ParameterCount(const model::CheckedLayer& layer, const ParameterViews& views) {
   if (std::holds_alternative<model::TiedLinear>(layer.kind)) return 0;
   return (views.weight != nullptr) + (views.bias != nullptr);
+}
+
+int64_t StatisticCount(absl::Span<const model::CheckedLayer> layers) {
+  const std::vector<Parameter> all = LayOut(layers).parameters;
+  return std::count_if(all.begin(), all.end(), [](const Parameter& p) { return p.is_statistic(); });
 }
 
 int64_t RowsOf(const model::Shape& shape) { return model::ElementCount(shape) / shape.back(); }
@@ -85,21 +101,25 @@ int64_t RowsOf(const model::Shape& shape) { return model::ElementCount(shape) / 
 
 CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> layers, int batch_size,
                        uint64_t seed, absl::Span<const float> values, absl::Span<float> gradients)
-    : batch_size_(batch_size),
+    : cpu_(cpu),
+      batch_size_(batch_size),
       classes_(static_cast<int>(layers.back().out.back())),
-      rows_of_sample_(RowsOf(layers.back().out)) {
+      rows_of_sample_(RowsOf(layers.back().out)),
+      statistic_count_(StatisticCount(layers)),
+      measurements_(gradients.subspan(static_cast<size_t>(LayOut(layers).Trained().size))) {
   const ParameterFinder finder(layers, values, gradients);
   input_ = MakeActivation(cpu, PlainDesc(batch_size, layers.front().in), false);
-  const Activation* in = &input_;
-  FusedRelu relu = FusedRelu::kNone;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const bool pooled_relu = relu == FusedRelu::kForward;
-    relu = ReluAfter(layers, i);
+    const int giver = layers[i].giver;
+    const size_t given = giver == model::CheckedLayer::kData ? 0 : places_.at(layers[giver].name);
+    const bool pooled_relu = giver > 0 && ReluAfter(layers, giver - 1) == FusedRelu::kForward;
+    const FusedRelu relu = ReluAfter(layers, i);
     const ParameterViews parameters = finder.ViewsOf(layers[i]);
+    const Activation in = giver == model::CheckedLayer::kData ? input_ : Read(given);
     const CpuLayerInput input = {cpu,
                                  layers[i],
                                  batch_size,
-                                 *in,
+                                 in,
                                  {.parameters = parameters,
                                   .relu = relu,
                                   .pooled_relu = pooled_relu,
@@ -109,13 +129,45 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
     readers_.emplace_back();
     layers_.push_back(MakeLayer(input));
     parameter_counts_.push_back(ParameterCount(layers[i], parameters));
-    in = &layers_.back()->out();
-    if (relu != FusedRelu::kNone) ++i;
+    if (relu == FusedRelu::kNone) continue;
+    ++i;
+    places_[layers[i].name] = layers_.size() - 1;
   }
+  const Activation last = Read(layers_.size() - 1);
   const auto plain = PlainDesc(batch_size, layers.back().out);
-  output_ = std::make_unique<Formatted>(cpu, in->value, plain);
-  if (in->needs_gradient()) {
-    output_gradient_ = std::make_unique<Formatted>(cpu, in->gradient, plain);
+  output_ = std::make_unique<Formatted>(cpu, last.value, plain);
+  if (last.needs_gradient()) {
+    output_gradient_ = std::make_unique<Formatted>(cpu, last.gradient, plain);
+  }
+}
+
+Activation CpuNetwork::Read(size_t place) {
+  Activation out = layers_[place]->out();
+  if (!out.needs_gradient()) return out;
+  Readers& readers = readers_[place];
+  if (!readers.own) {
+    readers.own = true;
+    return out;
+  }
+  const dnnl::memory::desc desc = out.value.get_desc();
+  if (readers.more.empty()) {
+    readers.sum = dnnl::binary({{dnnl::algorithm::binary_add, desc, desc, desc}, cpu_.engine});
+  }
+  out.gradient = dnnl::memory(desc, cpu_.engine);
+  readers.more.push_back(out.gradient);
+  return out;
+}
+
+void CpuNetwork::SumGradients(size_t place) {
+  const Readers& readers = readers_[place];
+  const dnnl::memory& own = layers_[place]->out().gradient;
+  for (const dnnl::memory& more : readers.more) {
+    cpu_.Run(readers.sum, {{DNNL_ARG_SRC_0, own}, {DNNL_ARG_SRC_1, more}, {DNNL_ARG_DST, own}});
+  }
+  bool first = !readers.own;
+  for (CpuAdd* add : readers.adds) {
+    add->PassToSource(first);
+    first = false;
   }
 }
 
@@ -125,7 +177,7 @@ std::unique_ptr<CpuLayer> CpuNetwork::MakeLayer(const CpuLayerInput& input) {
                                  const size_t source = places_.at(layer.layer);
                                  std::unique_ptr<CpuAdd> add =
                                      MakeCpuAdd(input, layers_[source]->out());
-                                 readers_[source].push_back(add.get());
+                                 readers_[source].adds.push_back(add.get());
                                  return add;
                                }},
                     input.layer.kind);
@@ -151,11 +203,19 @@ void CpuNetwork::Backward(float scale, const GradientReady& ready) {
   output_gradient_->Store();
   int next = 0;
   for (size_t i = layers_.size(); i-- > 0;) {
-    for (CpuAdd* add : readers_[i]) add->AddToSource();
+    SumGradients(i);
     layers_[i]->Backward([&] {
       for (int k = 0; k < parameter_counts_[i]; ++k) ready(next++);
     });
   }
+  PassStatistics(scale, next, ready);
+}
+
+// The mean over ranks, weighted by samples, as the gradients of a mean loss are.
+void CpuNetwork::PassStatistics(float scale, int next, const GradientReady& ready) {
+  const float share = scale * static_cast<float>(labels_.size());
+  for (float& measured : measurements_) measured *= share;
+  for (int64_t i = 0; i < statistic_count_; ++i) ready(next++);
 }
 
 void CpuNetwork::ReadLogits(absl::Span<float> out) const {

@@ -10,9 +10,13 @@
 
 namespace dp::engine {
 
-// The layers of a model in a row. Each reads its predecessor's output; an add also reads an earlier
-// layer's. Softmax cross-entropy follows, over each row of the last layer's output. Keeps its own
-// copy of labels and input, so a Batch need not outlive Forward.
+// The layers of a model in a row. Each reads the output of a layer above; an add reads two. Softmax
+// cross-entropy follows, over each row of the last layer's output. Keeps its own copy of labels and
+// input, so a Batch need not outlive Forward.
+//
+// A layer that several read gets the sum of their gradients. The first reader writes into the
+// layer's own gradient. Every other one has memory of its own, which is added before the layer's
+// backward; then each add that names the layer adds its part.
 class CpuNetwork : public Network {
  public:
   // Throws dnnl::error for what oneDNN cannot do.
@@ -24,17 +28,32 @@ class CpuNetwork : public Network {
   void ReadLogits(absl::Span<float> logits) const override;
 
  private:
+  // Where the gradients of one layer's output come from.
+  struct Readers {
+    bool own = false;                // a reader writes into the layer's own gradient
+    std::vector<dnnl::memory> more;  // the gradients of the other readers
+    std::vector<CpuAdd*> adds;
+    dnnl::binary sum;  // adds one of `more` to the layer's own; empty if there are none
+  };
+
   std::unique_ptr<CpuLayer> MakeLayer(const CpuLayerInput& input);
+  // The output of the layer at `place`, with the gradient for one more reader.
+  Activation Read(size_t place);
+  void SumGradients(size_t place);
+  void PassStatistics(float scale, int next, const GradientReady& ready);
   absl::Span<const float> logits() const;
 
+  CpuStream& cpu_;
   const int batch_size_;
   const int classes_;
   const int64_t rows_of_sample_;  // each with a label
+  const int64_t statistic_count_;
+  const absl::Span<float> measurements_;  // the gradients' part for statistics
   Activation input_;
   std::vector<std::unique_ptr<CpuLayer>> layers_;
-  std::vector<int> parameter_counts_;          // of each of layers_
-  std::vector<std::vector<CpuAdd*>> readers_;  // the adds that read the output of each of layers_
-  absl::flat_hash_map<std::string, size_t> places_;  // in layers_
+  std::vector<int> parameter_counts_;                // of each of layers_, without statistics
+  std::vector<Readers> readers_;                     // of each of layers_
+  absl::flat_hash_map<std::string, size_t> places_;  // in layers_, by name
   std::unique_ptr<Formatted> output_;                // the output of the last layer, in plain order
   std::unique_ptr<Formatted> output_gradient_;
   std::vector<int32_t> labels_;  // of the last Forward, by row

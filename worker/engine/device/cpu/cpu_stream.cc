@@ -51,24 +51,27 @@ void Formatted::Store() {
   if (store_) cpu_.Run(store_, {{DNNL_ARG_FROM, memory_}, {DNNL_ARG_TO, home_}});
 }
 
-PlainInput::PlainInput(CpuStream& cpu, const Activation& in, const dnnl::memory::desc& plain)
-    : value_(cpu, in.value, plain) {
-  if (in.needs_gradient()) gradient_.emplace(cpu, in.gradient, plain);
+FormattedInput::FormattedInput(CpuStream& cpu, const Activation& in,
+                               const dnnl::memory::desc& wanted)
+    : value_(cpu, in.value, wanted) {
+  if (in.needs_gradient()) gradient_.emplace(cpu, in.gradient, wanted);
 }
 
-const float* PlainInput::Fetch() {
+const float* FormattedInput::Fetch() {
   value_.Fetch();
   return Floats(value_.memory());
 }
 
-float* PlainInput::gradient() const { return gradient_ ? Floats(gradient_->memory()) : nullptr; }
+float* FormattedInput::gradient() const {
+  return gradient_ ? Floats(gradient_->memory()) : nullptr;
+}
 
-float* PlainInput::FetchGradient() {
+float* FormattedInput::FetchGradient() {
   if (gradient_) gradient_->Fetch();
   return gradient();
 }
 
-void PlainInput::Store() {
+void FormattedInput::Store() {
   if (gradient_) gradient_->Store();
 }
 

@@ -60,14 +60,16 @@ class Formatted {
   dnnl::reorder store_;
 };
 
-// The input of a layer that computes in plain order, where an element's place does not depend on
-// formats.
-class PlainInput {
+// The input of a layer that computes in one format: mostly in plain order, where an element's place
+// does not depend on formats.
+class FormattedInput {
  public:
-  PlainInput(CpuStream& cpu, const Activation& in, const dnnl::memory::desc& plain);
+  FormattedInput(CpuStream& cpu, const Activation& in, const dnnl::memory::desc& wanted);
 
   // Updates the values and returns them.
   const float* Fetch();
+  const dnnl::memory& memory() const { return value_.memory(); }
+  dnnl::memory gradient_memory() const { return gradient_ ? gradient_->memory() : dnnl::memory(); }
   // Null if no layer needs the gradient. Call Store after writing it. FetchGradient is for a layer
   // that adds to what others have written.
   float* gradient() const;

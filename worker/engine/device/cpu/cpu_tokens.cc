@@ -93,7 +93,7 @@ class CpuPositions : public CpuLayer {
   const ParameterViews views_;
   const int64_t batch_size_;
   const int64_t sample_size_;
-  PlainInput in_;
+  FormattedInput in_;
 };
 
 }  // namespace

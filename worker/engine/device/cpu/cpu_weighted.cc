@@ -33,27 +33,28 @@ struct ConvolutionPrimitives {
 
   WeightedShapes shapes;
   memory::dims strides;
+  memory::dims dilates;  // places between those of the window: 0 for a dense one
   memory::dims padding;
 
   Forward::primitive_desc MakeForward(const dnnl::engine& engine,
                                       const dnnl::primitive_attr& attributes) const {
-    return {
-        {dnnl::prop_kind::forward_training, kAlgorithm, AnyFormat(shapes.in),
-         AnyFormat(shapes.weight), shapes.bias, AnyFormat(shapes.out), strides, padding, padding},
-        attributes,
-        engine};
+    return {{dnnl::prop_kind::forward_training, kAlgorithm, AnyFormat(shapes.in),
+             AnyFormat(shapes.weight), shapes.bias, AnyFormat(shapes.out), strides, dilates,
+             padding, padding},
+            attributes,
+            engine};
   }
   BackwardWeights::primitive_desc MakeBackwardWeights(const dnnl::engine& engine,
                                                       const Forward::primitive_desc& hint) const {
     return {{kAlgorithm, AnyFormat(shapes.in), AnyFormat(shapes.weight), shapes.bias,
-             AnyFormat(shapes.out), strides, padding, padding},
+             AnyFormat(shapes.out), strides, dilates, padding, padding},
             engine,
             hint};
   }
   BackwardData::primitive_desc MakeBackwardData(const dnnl::engine& engine,
                                                 const Forward::primitive_desc& hint) const {
     return {{kAlgorithm, AnyFormat(shapes.in), AnyFormat(shapes.weight), AnyFormat(shapes.out),
-             strides, padding, padding},
+             strides, dilates, padding, padding},
             engine,
             hint};
   }
@@ -253,19 +254,91 @@ std::unique_ptr<CpuLayer> MakeProduct(bool with_bias, const CpuLayerInput& input
   return std::make_unique<CpuWeighted<LinearPrimitives>>(input, primitives);
 }
 
+// `extents`: of the window along each axis of places.
+template <typename Convolution>
+memory::desc WeightDesc(const Convolution& conv, const memory::dims& extents) {
+  memory::dims dims = {conv.out / conv.groups, conv.in / conv.groups};
+  dims.insert(dims.end(), extents.begin(), extents.end());
+  if (conv.groups > 1) dims.insert(dims.begin(), conv.groups);
+  constexpr memory::format_tag kPlain[] = {memory::format_tag::abc, memory::format_tag::abcd,
+                                           memory::format_tag::abcde};
+  return {dims, memory::data_type::f32, kPlain[dims.size() - 3]};
+}
+
+template <typename Convolution>
+ConvolutionPrimitives PrimitivesOf(const Convolution& conv, const memory::desc& in,
+                                   const memory::desc& out) {
+  const size_t axes = in.dims().size() - 2;
+  const auto same = [&](int value) { return memory::dims(axes, value); };
+  return {.shapes = {.in = in,
+                     .weight = WeightDesc(conv, same(conv.kernel)),
+                     .bias = BiasDesc(conv.bias, conv.out),
+                     .out = out},
+          .strides = same(conv.stride),
+          .dilates = same(conv.dilation - 1),
+          .padding = same(conv.padding)};
+}
+
+// Channels x places in plain order, as the layers around see them: a row for each channel.
+memory::desc PlacesDesc(int batch_size, const model::Shape& shape) {
+  return {{batch_size, shape[0], shape[1]}, memory::data_type::f32, memory::format_tag::abc};
+}
+
+// The same elements under another description.
+memory Viewed(const CpuStream& cpu, const memory& as, const memory::desc& desc) {
+  return as ? memory(desc, cpu.engine, as.get_data_handle()) : memory();
+}
+
+// A convolution along one axis, between layers to which each channel is a row.
+class CpuConv1d : public CpuLayer {
+ public:
+  CpuConv1d(const CpuLayerInput& input, const model::Conv1d& conv)
+      : in_(input.cpu, input.in, PlainDesc(input.batch_size, input.layer.in)),
+        places_(ViewedInput(input)),
+        convolution_({input.cpu, input.layer, input.batch_size, places_, input.options},
+                     PrimitivesOf(conv, PlacesDesc(input.batch_size, input.layer.in),
+                                  PlacesDesc(input.batch_size, input.layer.out))),
+        given_(input.cpu, convolution_.out(), PlacesDesc(input.batch_size, input.layer.out)) {
+    const memory::desc rows = PlainDesc(input.batch_size, input.layer.out);
+    out_.value = Viewed(input.cpu, given_.memory(), rows);
+    out_.gradient = Viewed(input.cpu, given_.gradient_memory(), rows);
+  }
+
+  void Forward(const Batch& batch, Mode mode) override {
+    in_.Fetch();
+    convolution_.Forward(batch, mode);
+    given_.Fetch();
+  }
+
+  void Backward(const std::function<void()>& parameters_ready) override {
+    given_.Store();
+    convolution_.Backward(parameters_ready);
+    in_.Store();
+  }
+
+ private:
+  Activation ViewedInput(const CpuLayerInput& input) const {
+    const memory::desc places = PlacesDesc(input.batch_size, input.layer.in);
+    return {.value = Viewed(input.cpu, in_.memory(), places),
+            .gradient = Viewed(input.cpu, in_.gradient_memory(), places)};
+  }
+
+  FormattedInput in_;
+  const Activation places_;  // in_ under the convolution's description
+  CpuWeighted<ConvolutionPrimitives> convolution_;
+  FormattedInput given_;  // the convolution's output
+};
+
 }  // namespace
 
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Conv2d& conv, const CpuLayerInput& input) {
-  const ConvolutionPrimitives primitives{
-      .shapes = {.in = PlainDesc(input.batch_size, input.layer.in),
-                 .weight = {{conv.out, conv.in, conv.kernel, conv.kernel},
-                            memory::data_type::f32,
-                            memory::format_tag::oihw},
-                 .bias = BiasDesc(conv.bias, conv.out),
-                 .out = PlainDesc(input.batch_size, input.layer.out)},
-      .strides = {conv.stride, conv.stride},
-      .padding = {conv.padding, conv.padding}};
-  return std::make_unique<CpuWeighted<ConvolutionPrimitives>>(input, primitives);
+  return std::make_unique<CpuWeighted<ConvolutionPrimitives>>(
+      input, PrimitivesOf(conv, PlainDesc(input.batch_size, input.layer.in),
+                          PlainDesc(input.batch_size, input.layer.out)));
+}
+
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Conv1d& conv, const CpuLayerInput& input) {
+  return std::make_unique<CpuConv1d>(input, conv);
 }
 
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Linear& linear, const CpuLayerInput& input) {

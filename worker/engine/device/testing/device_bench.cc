@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "worker/engine/device/statistics.h"
 #include "worker/engine/device/testing/device_conformance.h"
 #include "worker/engine/nn/generator.h"
 
@@ -70,7 +71,11 @@ std::vector<float> Bench::Train(Optimizer& optimizer, int steps) {
 }
 
 std::vector<float> Bench::TrainBySgd(int steps) {
-  return Train(**device_->MakeSgd({0.1f, 0.9f, 1e-4f}, values(), gradients()), steps);
+  const auto size = static_cast<size_t>(layout_.Trained().size);
+  const auto sgd = WithStatistics(
+      *device_->MakeSgd({0.1f, 0.9f, 1e-4f}, values().first(size), gradients().first(size)),
+      layout_, gradients(), values());
+  return Train(*sgd, steps);
 }
 
 std::vector<float> Bench::TrainByAdamW(int steps) {
@@ -94,7 +99,7 @@ double Bench::Slope(int64_t i, float step) {
 
 void Bench::ExpectGradientsAreSlopes(float step, double tolerance) {
   const std::vector<float> gradients = ForwardGradients();
-  for (const Parameter& p : layout_.parameters) {
+  for (const Parameter& p : layout_.Trained().parameters) {
     for (int64_t i = p.offset; i < p.offset + p.size; i += 1 + p.size / 7) {
       EXPECT_NEAR(gradients[i], Slope(i, step), tolerance + tolerance * std::abs(gradients[i]))
           << p.name << " at " << i - p.offset;
@@ -115,7 +120,7 @@ std::vector<float> Bench::Read(Array& array) const {
 }
 
 Bench::Model ImageModel(const std::vector<model::LayerSpec>& specs, const model::Shape& image) {
-  const auto layers = *model::CheckShapes(specs, image);
+  const auto layers = *model::CheckShapes(model::WithOutputs(specs, 10), image);
   return {.layers = layers,
           .batch_size = kBatchSize,
           .classes = static_cast<int>(model::ElementCount(layers.back().out))};

@@ -71,6 +71,18 @@ TEST_P(DeviceConformance, GradientsFlowRoundLayersOfImages) {
                                 GetParam());
 }
 
+TEST_P(DeviceConformance, GradientsFlowThroughParallelBranches) {
+  ExpectImageGradientsAreSlopes({{"stem", model::Conv2d{.out = 3, .kernel = 3, .padding = 1}},
+                                 {"left", model::Gelu{}},
+                                 {"", model::Conv2d{.out = 3, .kernel = 1}, "stem"},
+                                 {"sum", model::Add{"left"}},
+                                 {"", model::Gelu{}},
+                                 {"", model::Add{"sum"}},
+                                 {"", model::Flatten{}},
+                                 {"", model::Linear{.out = 3}}},
+                                GetParam());
+}
+
 TEST_P(DeviceConformance, GradientsBecomeReadyInLayoutOrder) {
   Bench bench = SmallBench(GetParam());
   bench.Forward();

@@ -44,7 +44,10 @@ class OnDevice : public ::testing::TestWithParam<DeviceUnderTest> {
   }
 };
 
-class DeviceConformance : public OnDevice {};         // float32
+class DeviceConformance : public OnDevice {};  // float32
+// Layers that not every device has, in float32.
+class LayerConformance : public OnDevice {};
+class BatchNormConformance : public OnDevice {};
 class LanguageModelConformance : public OnDevice {};  // float32
 class LanguageStepConformance : public OnDevice {};   // any precision
 class TwinConformance : public OnDevice {};           // any precision
@@ -107,6 +110,7 @@ class Bench {
   std::unique_ptr<Network> network_;
 };
 
+// A linear layer at the end has ten outputs by default.
 Bench::Model ImageModel(const std::vector<model::LayerSpec>& specs, const model::Shape& image);
 Bench::Model TextModel(const std::vector<model::LayerSpec>& specs);
 // Two convolutions, one of them with a stride and without a bias, pooling, two linear layers.

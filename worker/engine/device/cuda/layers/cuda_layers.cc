@@ -1,9 +1,46 @@
 #include "worker/engine/device/cuda/layers/cuda_layers.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/overloaded.h"
 #include "worker/engine/device/cuda/layers/cuda_layers_planner.h"
 
 namespace dp::engine::cuda {
+namespace {
+
+// The setting of a layer that the planner lacks; empty if it has all.
+std::string Lacking(const model::LayerKind& kind) {
+  return std::visit(Overloaded{[](const model::Conv2d& conv) -> std::string {
+                                 if (conv.groups > 1) return "groups";
+                                 return conv.dilation > 1 ? "dilation" : "";
+                               },
+                               [](const model::MaxPool2d& pool) -> std::string {
+                                 return pool.padding > 0 ? "padding" : "";
+                               },
+                               [](const model::Gelu& gelu) -> std::string {
+                                 return gelu.exact ? "approximate: none" : "";
+                               },
+                               [](const auto&) -> std::string { return ""; }},
+                    kind);
+}
+
+bool IsPlannable(const model::LayerKind& kind) {
+  return std::visit([]<typename Kind>(const Kind&) { return PlannableKind<Kind>; }, kind);
+}
+
+}  // namespace
+
+absl::Status CheckPlannable(absl::Span<const model::CheckedLayer> layers) {
+  for (const model::CheckedLayer& layer : layers) {
+    const std::string lacking = Lacking(layer.kind);
+    if (lacking.empty() && IsPlannable(layer.kind)) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        "layer '", layer.name, "' (", model::KindName(layer.kind), ")",
+        lacking.empty() ? "" : absl::StrCat(" with ", lacking),
+        " is computed on CPUs only, and this rank computes on a GPU; set train.device to cpu"));
+  }
+  return absl::OkStatus();
+}
 
 LayerProgram PlanLayers(absl::Span<const model::CheckedLayer> layers,
                         const LayerProgramOptions& options) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/model/shape_check.h"
@@ -37,6 +39,15 @@ struct ProgramArray {
 enum class Function { kNone, kRelu, kGelu };
 constexpr Function FunctionOf(const model::Relu&) { return Function::kRelu; }
 constexpr Function FunctionOf(const model::Gelu&) { return Function::kGelu; }
+
+// The kinds of layers that the planner knows.
+template <typename Kind, typename... Kinds>
+concept OneOf = (std::same_as<Kind, Kinds> || ...);
+template <typename Kind>
+concept PlannableKind =
+    OneOf<Kind, model::Linear, model::TiedLinear, model::Conv2d, model::Relu, model::Gelu,
+          model::MaxPool2d, model::Flatten, model::Dropout, model::Embedding, model::Positions,
+          model::LayerNorm, model::CausalAttention, model::Add>;
 constexpr absl::string_view NameOf(Function function) {
   switch (function) {
     case Function::kRelu:
@@ -307,9 +318,12 @@ struct LayerProgramOptions {
 // - the product that gives the gradient of a GELU's output with the gradient of the GELU;
 // - the loss with its gradient.
 // In bf16 a tied output layer is padded to whole tiles. Equal layers and options give equal
-// programs.
+// programs. CheckPlannable must have accepted the layers.
 LayerProgram PlanLayers(absl::Span<const model::CheckedLayer> layers,
                         const LayerProgramOptions& options);
+
+// Errors: Unimplemented names the first layer that only CPUs compute in this release.
+absl::Status CheckPlannable(absl::Span<const model::CheckedLayer> layers);
 
 int64_t BytesOf(Stored stored, Precision precision);
 

@@ -155,7 +155,7 @@ size_t LayerPlanner::PlanKind(const model::Add& add, size_t i, ValueId in) {
     AddGradient(in, gradient);
     AddGradient(source, gradient);
   });
-  if (IsKind<model::LayerNorm>(i + 1)) {
+  if (GivesToNext(i) && IsKind<model::LayerNorm>(i + 1)) {
     PlanNorm(i + 1, given, b, a);
     return 2;
   }

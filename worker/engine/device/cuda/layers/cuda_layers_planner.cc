@@ -21,13 +21,12 @@ LayerPlanner::LayerPlanner(absl::Span<const model::CheckedLayer> layers,
 }
 
 LayerProgram LayerPlanner::Plan() {
-  ValueId value = TakeInput();
+  const ValueId data = TakeInput();
   for (size_t i = 0; i < layers_.size();) {
-    const size_t layers = PlanLayer(i, value);
-    i += layers;
-    value = given_[i - 1];
+    const int giver = layers_[i].giver;
+    i += PlanLayer(i, giver == model::CheckedLayer::kData ? data : given_[giver]);
   }
-  PlanLoss(value);
+  PlanLoss(given_.back());
   while (!backward_.empty()) {
     const std::function<void()> emit = std::move(backward_.back());
     backward_.pop_back();
@@ -78,8 +77,9 @@ void LayerPlanner::Give(size_t i, ValueId value) {
 }
 
 int LayerPlanner::ReadersOf(size_t i) const {
-  int readers = i + 1 < layers_.size() ? 1 : 0;
+  int readers = 0;
   for (const model::CheckedLayer& layer : layers_) {
+    readers += layer.giver == static_cast<int>(i);
     const auto* add = std::get_if<model::Add>(&layer.kind);
     readers += add != nullptr && add->layer == layers_[i].name;
   }
@@ -139,7 +139,13 @@ LayerPlanner::ValueId LayerPlanner::TakeInput() {
 }
 
 size_t LayerPlanner::PlanLayer(size_t i, ValueId in) {
-  return std::visit([&](const auto& kind) { return PlanKind(kind, i, in); }, layers_[i].kind);
+  return std::visit(
+      [&]<typename Kind>(const Kind& kind) -> size_t {
+        if constexpr (PlannableKind<Kind>) return PlanKind(kind, i, in);
+        DP_CHECK(false);  // CheckPlannable has refused it
+        return 1;
+      },
+      layers_[i].kind);
 }
 
 void LayerPlanner::PlanLoss(ValueId value) {

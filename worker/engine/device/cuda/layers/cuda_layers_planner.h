@@ -67,8 +67,12 @@ class LayerPlanner {
   // Makes `value` the output of layer `i`.
   void Give(size_t i, ValueId value);
   int ReadersOf(size_t i) const;
-  // Whether only the next layer reads the output of layer `i`.
-  bool Chained(size_t i) const { return ReadersOf(i) == 1; }
+  // Whether the next layer takes the output of layer `i` as its input.
+  bool GivesToNext(size_t i) const {
+    return i + 1 < layers_.size() && layers_[i + 1].giver == static_cast<int>(i);
+  }
+  // Whether the next layer alone reads the output of layer `i`.
+  bool Chained(size_t i) const { return GivesToNext(i) && ReadersOf(i) == 1; }
 
   // --- Gradients.
   void AddGradient(ValueId value, ArrayId gradient);
@@ -99,7 +103,7 @@ class LayerPlanner {
   size_t PlanKind(const model::Conv2d& conv, size_t i, ValueId in);
   void PlanConvolution(const Window& window, size_t i, ValueId in, size_t last, bool relu,
                        bool relu_gradient);
-  template <model::ElementFunction Kind>
+  template <OneOf<model::Relu, model::Gelu> Kind>
   size_t PlanKind(const Kind& kind, size_t i, ValueId in) {
     return PlanFunction(FunctionOf(kind), i, in);
   }

@@ -17,7 +17,7 @@ using ::testing::Not;
 
 LayerProgram PlanImages(const std::vector<model::LayerSpec>& specs, const model::Shape& image,
                         const LayerProgramOptions& options) {
-  return PlanLayers(*model::CheckShapes(specs, image), options);
+  return PlanLayers(*model::CheckShapes(model::WithOutputs(specs, 10), image), options);
 }
 
 LayerProgram PlanText(const std::vector<model::LayerSpec>& specs, Precision precision,
@@ -148,6 +148,33 @@ TEST(CudaLayersTest, ReluAtTheEndKeepsItsLogits) {
       PlanImages({{"", model::Flatten{}}, {"", model::Linear{.out = 3}}, {"", model::Relu{}}},
                  {1, 2, 2}, kOfFour);
   EXPECT_NE(program.cross_entropy().gradient, program.cross_entropy().logits);
+}
+
+TEST(CudaLayersTest, ALayerThatOnlyCpusComputeIsRefusedByName) {
+  const auto why = [](const model::LayerKind& kind) {
+    return std::string(CheckPlannable(*model::CheckShapes({{{"a", kind}}}, {4, 8, 8})).message());
+  };
+  EXPECT_EQ(why(model::Conv2d{.out = 4, .kernel = 3}), "");
+  EXPECT_EQ(why(model::BatchNorm{}),
+            "layer 'a' (batchNorm) is computed on CPUs only, and this rank computes on a GPU; set "
+            "train.device to cpu");
+  EXPECT_THAT(why(model::Conv2d{.out = 4, .kernel = 3, .groups = 2}), HasSubstr("with groups"));
+  EXPECT_THAT(why(model::Conv2d{.out = 4, .kernel = 3, .dilation = 2}), HasSubstr("with dilation"));
+  EXPECT_THAT(why(model::MaxPool2d{.kernel = 2, .padding = 1}), HasSubstr("with padding"));
+  EXPECT_THAT(why(model::Gelu{.exact = true}), HasSubstr("with approximate: none"));
+}
+
+TEST(CudaLayersTest, BranchesAddUpTheirGradients) {
+  const LayerProgram program = PlanImages({{"a", model::Conv2d{.out = 2, .kernel = 1}},
+                                           {"b", model::Relu{}},
+                                           {"c", model::Conv2d{.out = 2, .kernel = 1}, "a"},
+                                           {"", model::Add{"b"}},
+                                           {"", model::Flatten{}},
+                                           {"", model::Linear{.out = 3}}},
+                                          {1, 3, 3}, kOfFour);
+  const std::vector<std::string> lines = Lines(program);
+  EXPECT_EQ(lines[0], "convolve bias");  // without the ReLU, since another layer takes its sum
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "sum"), 2) << Describe(program);
 }
 
 TEST(CudaLayersTest, ScratchIsNeededByItsOperationAlone) {

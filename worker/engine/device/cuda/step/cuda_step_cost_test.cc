@@ -74,7 +74,7 @@ TEST(CudaStepCostTest, AnEpilogueThatIsAKernelOfItsOwnMovesMoreAndTakesItsTimeBe
 
 TEST(CudaStepCostTest, AConvolutionIsCountedByHand) {
   const LayerProgram program =
-      PlanLayers(*model::CheckShapes(model::CnnPreset(), {1, 28, 28}),
+      PlanLayers(*model::CheckClassifier(model::CnnPreset(), {1, 28, 28}, 10),
                  {.network = {.batch_size = 2, .precision = Precision::kBfloat16}});
   const std::vector<CostRow> rows = StepCosts(program, kSlow, 1);
   const CostRow& forward = Find(rows, "convolve bias relu");
