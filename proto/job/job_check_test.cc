@@ -244,6 +244,10 @@ TEST(JobCheckTest, PathsAreAbsolute) {
             "start in other directories than dpctl");
   EXPECT_THAT(ErrorSetting("train.trace=./t"),
               HasSubstr("train.trace is \"./t\"; expected an abs"));
+  EXPECT_THAT(ErrorSetting("train.init.weights=w"),
+              HasSubstr("train.init.weights is \"w\"; expected an abs"));
+  EXPECT_THAT(ErrorSetting("train.init.drawn=[fc.*]"),
+              HasSubstr("train.init.weights is missing, the file of the weights"));
   EXPECT_THAT(ErrorSetting("train.output.weights=w"),
               HasSubstr("weights is \"w\"; expected an abs"));
 }

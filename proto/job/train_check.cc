@@ -62,11 +62,12 @@ class TrainCheck : private FieldCheck {
     OneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"});
     CheckData(train.data());
     Absolute("train.trace", train.trace());
-    if (absl::EndsWith(train.output().weights(), "/"))
-      Fail("train.output.weights",
-           Wrong("train.output.weights", Quoted(train.output().weights()),
-                 "a file's path, as /models/weights.safetensors, not a directory's"));
-    Absolute("train.output.weights", train.output().weights());
+    WeightsFile("train.output.weights", train.output().weights());
+    WeightsFile("train.init.weights", train.init().weights());
+    if (train.init().weights().empty() && !train.init().drawn().empty())
+      Fail("train.init.drawn",
+           "train.init.weights is missing, the file of the weights that are not drawn; without one "
+           "leave train.init out");
     if (train.has_checkpoint()) CheckCheckpoint(train.checkpoint());
     if (train.has_resume() && train.resume().from().empty())
       Fail("train.resume",
@@ -81,6 +82,13 @@ class TrainCheck : private FieldCheck {
              "dpctl fills it in where --resume is given");
     }
     CheckOptimizer(train.optimizer());
+  }
+
+  void WeightsFile(const std::string& path, const std::string& file) {
+    if (absl::EndsWith(file, "/"))
+      Fail(path, Wrong(path, Quoted(file),
+                       "a file's path, as /models/weights.safetensors, not a directory's"));
+    Absolute(path, file);
   }
 
   void CheckDevice(const v1::TrainSpec& train) {

@@ -11,14 +11,14 @@ WITHIN_S = 240
 
 
 @functools.cache
-def version():
-    """PyTorch's version; empty if it is not installed. Read without the import, which would take
-    each test a second."""
-    done = subprocess.run([PYTHON, "-c", "import importlib.metadata as packages; print(packages.version('torch'))"],
+def version(package="torch"):
+    """The version of PyTorch, or of a package beside it; empty if it is not installed. Read without
+    the import, which would take each test a second."""
+    done = subprocess.run([PYTHON, "-c", f"import importlib.metadata as packages; print(packages.version('{package}'))"],
                           capture_output=True, text=True)
     return done.stdout.strip()
 
 
-def why_not():
-    """Why no program with PyTorch can be run here; empty if one can."""
-    return "" if version() else f"needs python3-torch: {PYTHON} has no package torch"
+def why_not(package="torch"):
+    """Why no program with this package can be run here; empty if one can."""
+    return "" if version(package) else f"needs python3-{package}: {PYTHON} has no package {package}"

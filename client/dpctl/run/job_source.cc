@@ -30,9 +30,10 @@ void MakeAbsolute(const std::filesystem::path& from, v1::TrainSpec& train) {
   if (!train.checkpoint().dir().empty())
     MakeAbsolute(from, *train.mutable_checkpoint()->mutable_dir());
   // A path with a slash at its end names no file, and is rejected later.
-  const std::string& weights = train.output().weights();
-  if (!weights.empty() && weights.back() != '/')
+  const auto is_file = [](const std::string& path) { return !path.empty() && path.back() != '/'; };
+  if (is_file(train.output().weights()))
     MakeAbsolute(from, *train.mutable_output()->mutable_weights());
+  if (is_file(train.init().weights())) MakeAbsolute(from, *train.mutable_init()->mutable_weights());
 }
 
 // The coordinator accepts such stores, which have no effect: dpctl of earlier releases fills them

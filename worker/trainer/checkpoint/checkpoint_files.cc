@@ -123,7 +123,8 @@ absl::Status Scatter(const std::string& path, absl::string_view encoded, const s
   for (const engine::Parameter& parameter : layout.parameters) {
     const auto tensor = tensors.find(prefix + parameter.name);
     const size_t bytes = static_cast<size_t>(parameter.size) * sizeof(float);
-    if (tensor == tensors.end() || tensor->second.data.size() != bytes) {
+    if (tensor == tensors.end() || tensor->second.type != "F32" ||
+        tensor->second.data.size() != bytes) {
       return Damaged(
           path, absl::StrCat("it has no tensor ", prefix, parameter.name, " of ", bytes, " bytes"));
     }

@@ -33,10 +33,16 @@ namespace fs = std::filesystem;
 // A finished training is worth a long wait.
 constexpr absl::Duration kRegisterWeightsWithin = absl::Hours(24);
 
-absl::StatusOr<std::string> Encode(const RankModel& model) {
+// Under the names of a PyTorch state_dict, which has a count of steps for each batch norm.
+absl::StatusOr<std::string> Encode(const RankModel& model, int64_t steps) {
   DP_ASSIGN_OR_RETURN(const std::vector<float> values,
                       engine::ReadArray(*model.device, model.values->span()));
-  return EncodeSafetensors(StateDict(model.layout, values));
+  std::vector<NamedCount> counts;
+  for (const model::CheckedLayer& layer : model.layers) {
+    if (!std::holds_alternative<model::BatchNorm>(layer.kind)) continue;
+    counts.push_back({layer.name + ".num_batches_tracked", steps});
+  }
+  return EncodeSafetensors(StateDict(model.layout, values), counts);
 }
 
 bool Rename(const std::string& from, const std::string& to, unsigned how) {
@@ -100,7 +106,7 @@ class Placement {
 absl::Status PublishWeights(const WeightsPlace& place, const RankModel& model,
                             const Environment& environment, client::Connection& connection,
                             const Clock& clock, client::Pause& pause) {
-  DP_ASSIGN_OR_RETURN(const std::string encoded, Encode(model));
+  DP_ASSIGN_OR_RETURN(const std::string encoded, Encode(model, place.steps));
   const std::string& path = place.path;
   const std::string job = JobLabel(environment.job, place.submitted_at);
   // The suffix differs from a later generation's: this generation may be over without knowing it.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@ namespace dp::trainer {
 struct WeightsPlace {
   std::string path;
   absl::Time submitted_at;  // of the job; with its number, it names the job in temporary files
+  int64_t steps = 0;        // of the training; PyTorch counts them for each batch norm
 };
 
 // Writes the model's weights to their place at the end of a training, in the safetensors format.

@@ -1,6 +1,7 @@
 #include "worker/trainer/checkpoint/safetensors.h"
 
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,20 +12,31 @@
 namespace dp::trainer {
 namespace {
 
-std::string HeaderEntry(const NamedTensor& tensor, size_t begin, size_t end) {
-  return absl::StrCat("\"", tensor.name, "\":{\"dtype\":\"F32\",\"shape\":[",
-                      absl::StrJoin(tensor.shape, ","), "],\"data_offsets\":[", begin, ",", end,
-                      "]}");
-}
-
-std::string Header(absl::Span<const NamedTensor> tensors) {
-  std::vector<std::string> entries;
-  size_t offset = 0;
-  for (const NamedTensor& tensor : tensors) {
-    const size_t end = offset + tensor.values.size() * sizeof(float);
-    entries.push_back(HeaderEntry(tensor, offset, end));
-    offset = end;
+// The header's text as it grows.
+class HeaderEntries {
+ public:
+  void Append(const std::string& name, absl::string_view type, const std::vector<int64_t>& shape,
+              size_t bytes) {
+    entries_.push_back(absl::StrCat("\"", name, "\":{\"dtype\":\"", type, "\",\"shape\":[",
+                                    absl::StrJoin(shape, ","), "],\"data_offsets\":[", offset_, ",",
+                                    offset_ + bytes, "]}"));
+    offset_ += bytes;
   }
+  const std::vector<std::string>& entries() const { return entries_; }
+
+ private:
+  size_t offset_ = 0;
+  std::vector<std::string> entries_;
+};
+
+std::string Header(absl::Span<const NamedTensor> tensors, absl::Span<const NamedCount> counts) {
+  HeaderEntries all;
+  // The widest elements come first, so that all are aligned.
+  for (const NamedCount& count : counts) all.Append(count.name, "I64", {}, sizeof(count.value));
+  for (const NamedTensor& tensor : tensors) {
+    all.Append(tensor.name, "F32", tensor.shape, tensor.values.size() * sizeof(float));
+  }
+  const std::vector<std::string>& entries = all.entries();
   std::string header = absl::StrCat("{", absl::StrJoin(entries, ","), "}");
   // The format lets spaces pad the header. Readers map the data into memory, so align it.
   header.append((8 - header.size() % 8) % 8, ' ');
@@ -65,9 +77,21 @@ absl::StatusOr<std::vector<int64_t>> WholeNumbers(const Fields& fields, const st
   return numbers;
 }
 
+// Bytes of one element. Errors: Unimplemented.
+absl::StatusOr<int64_t> ElementBytes(const std::string& type) {
+  static constexpr std::pair<absl::string_view, int64_t> kTypes[] = {
+      {"F64", 8},  {"F32", 4}, {"F16", 2},     {"BF16", 2},   {"I64", 8}, {"I32", 4},
+      {"I16", 2},  {"I8", 1},  {"U64", 8},     {"U32", 4},    {"U16", 2}, {"U8", 1},
+      {"BOOL", 1}, {"C64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+  for (const auto& [name, bytes] : kTypes) {
+    if (name == type) return bytes;
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("a tensor is of type ", type, ", which this release does not know"));
+}
+
 // A product that overflows exceeds the size of any file.
-absl::StatusOr<int64_t> BytesOf(const std::vector<int64_t>& shape) {
-  int64_t bytes = sizeof(float);
+absl::StatusOr<int64_t> BytesOf(int64_t bytes, const std::vector<int64_t>& shape) {
   for (const int64_t extent : shape) {
     if (__builtin_mul_overflow(bytes, extent, &bytes)) return Broken("a shape is too large");
   }
@@ -76,13 +100,14 @@ absl::StatusOr<int64_t> BytesOf(const std::vector<int64_t>& shape) {
 
 absl::StatusOr<EncodedTensor> TensorOf(const Fields& fields, absl::string_view data) {
   const auto type = fields.find("dtype");
-  if (type == fields.end() || type->second.string_value() != "F32") {
-    return absl::UnimplementedError("a tensor is of another type than F32");
+  if (type == fields.end() || !type->second.has_string_value()) {
+    return Broken("a tensor has no dtype");
   }
-  EncodedTensor tensor;
+  EncodedTensor tensor{.type = type->second.string_value()};
+  DP_ASSIGN_OR_RETURN(const int64_t of_element, ElementBytes(tensor.type));
   DP_ASSIGN_OR_RETURN(tensor.shape, WholeNumbers(fields, "shape"));
   DP_ASSIGN_OR_RETURN(const std::vector<int64_t> offsets, WholeNumbers(fields, "data_offsets"));
-  DP_ASSIGN_OR_RETURN(const int64_t bytes, BytesOf(tensor.shape));
+  DP_ASSIGN_OR_RETURN(const int64_t bytes, BytesOf(of_element, tensor.shape));
   const bool fits = offsets.size() == 2 && offsets[0] <= offsets[1] &&
                     offsets[1] <= static_cast<int64_t>(data.size()) &&
                     offsets[1] - offsets[0] == bytes;
@@ -111,12 +136,16 @@ absl::Status CheckCover(const std::map<std::string, EncodedTensor>& tensors,
 
 }  // namespace
 
-std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors) {
-  const std::string header = Header(tensors);
+std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors,
+                              absl::Span<const NamedCount> counts) {
+  const std::string header = Header(tensors, counts);
   const uint64_t length = header.size();
   std::string encoded;
   for (int byte = 0; byte < 8; ++byte) encoded.push_back(static_cast<char>(length >> (8 * byte)));
   encoded += header;
+  for (const NamedCount& count : counts) {
+    encoded.append(reinterpret_cast<const char*>(&count.value), sizeof(count.value));
+  }
   for (const NamedTensor& tensor : tensors) {
     encoded.append(reinterpret_cast<const char*>(tensor.values.data()),
                    tensor.values.size() * sizeof(float));

@@ -18,20 +18,28 @@ struct NamedTensor {
   absl::Span<const float> values;
 };
 
+// One named whole number, a tensor of type I64 without axes.
+struct NamedCount {
+  std::string name;
+  int64_t value = 0;
+};
+
 // Encodes tensors in the safetensors format: a little-endian u64 with the header's length, the
 // header, the data. The header is JSON: name -> dtype, shape, offsets into the data. Equal tensors
 // give equal bytes.
-std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors);
+std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors,
+                              absl::Span<const NamedCount> counts = {});
 
 // A tensor inside an encoding; it borrows from the encoding.
 struct EncodedTensor {
+  std::string type;  // the format's name, as "F32"
   std::vector<int64_t> shape;
-  absl::string_view data;  // float32, row by row, perhaps not aligned
+  absl::string_view data;  // row by row, perhaps not aligned
 };
 
 // Splits an encoding into its tensors; `encoded` must outlive them. Errors: InvalidArgument an
-// offset beyond the end, a hole, an overlap, or a shape that does not match its data; Unimplemented
-// another type than F32.
+// offset beyond the end, a hole, an overlap, or a shape that does not match its data. Unimplemented
+// a type of elements that this release does not know.
 absl::StatusOr<std::map<std::string, EncodedTensor>> DecodeSafetensors(absl::string_view encoded);
 
 }  // namespace dp::trainer

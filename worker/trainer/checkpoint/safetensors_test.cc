@@ -66,7 +66,25 @@ TEST(SafetensorsTest, HolesOverlapsAndLiesAboutSizesAreRefused) {
 
 TEST(SafetensorsTest, OtherTypesAreNamed) {
   const std::string half = R"({"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}})";
-  EXPECT_EQ(DecodeSafetensors(File(half, 4)).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(DecodeSafetensors(File(half, 4))->at("a").type, "F16");
+  const std::string new_type = R"({"a":{"dtype":"F4","shape":[2],"data_offsets":[0,4]}})";
+  const absl::Status status = DecodeSafetensors(File(new_type, 4)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(status.message(), "a tensor is of type F4, which this release does not know");
+}
+
+TEST(SafetensorsTest, CountsAreWholeNumbersBesideTensors) {
+  const std::vector<float> values = {1, 2, 3};
+  const std::string encoded = EncodeSafetensors({{"w", {3}, values}}, {{"steps", 1234567890123}});
+  const auto tensors = DecodeSafetensors(encoded);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  const EncodedTensor& steps = tensors->at("steps");
+  EXPECT_EQ(steps.type, "I64");
+  EXPECT_TRUE(steps.shape.empty());
+  int64_t read = 0;
+  std::memcpy(&read, steps.data.data(), sizeof(read));
+  EXPECT_EQ(read, 1234567890123);
+  EXPECT_EQ(tensors->at("w").data.size(), 3 * sizeof(float));
 }
 
 }  // namespace

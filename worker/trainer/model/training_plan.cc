@@ -114,6 +114,8 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   plan.trace_file = train.trace();
   plan.weights_file = train.output().weights();
   plan.checkpoint = CheckpointsOf(train.checkpoint());
+  plan.init = {.path = train.init().weights(),
+               .drawn = {train.init().drawn().begin(), train.init().drawn().end()}};
   for (const v1::ResumeFrom& from : train.resume().from()) {
     plan.resume.push_back({from.path(), from.sha256()});
   }

@@ -31,6 +31,12 @@ struct CheckpointPlan {
   int keep = 2;
 };
 
+// Initial weights from a file in safetensors format, as PyTorch programs write them.
+struct InitialWeights {
+  std::string path;                // empty: all weights are drawn from the seed
+  std::vector<std::string> drawn;  // patterns of names, as a shell's, of those drawn all the same
+};
+
 // A train job's settings, with all defaults filled in (docs/job-file.md lists them).
 struct TrainingPlan {
   uint64_t seed = 0;
@@ -51,6 +57,7 @@ struct TrainingPlan {
   std::string trace_file;
   std::string weights_file;
   CheckpointPlan checkpoint;
+  InitialWeights init;
   std::vector<ResumePoint> resume;  // checkpoints of an earlier job, best first
 };
 

@@ -24,6 +24,7 @@
 #include "worker/trainer/checkpoint/checkpoint_fit.h"
 #include "worker/trainer/checkpoint/durable_file.h"
 #include "worker/trainer/checkpoint/final_weights.h"
+#include "worker/trainer/checkpoint/initial_weights.h"
 #include "worker/trainer/checkpoint/own_files.h"
 #include "worker/trainer/checkpoint/resume.h"
 #include "worker/trainer/checkpoint/saver.h"
@@ -224,6 +225,10 @@ class RankProgram {
       DP_RETURN_IF_ERROR(
           TellDifferentCards(group, {environment_.worker, environment_.card.name()}));
     }
+    const bool begins = session_.checkpoints().empty() && plan.resume.empty();
+    if (environment_.rank == 0 && begins) {
+      DP_RETURN_IF_ERROR(LoadInitialWeights(plan.init, model));
+    }
     DP_RETURN_IF_ERROR(engine::AlignReplicas(group, model.layout, model.values->span()));
     engine::Reducer reducer(
         group, model.averaged, model.gradients->span(),
@@ -269,7 +274,8 @@ class RankProgram {
     const auto leave_behind = [&]() -> absl::Status {
       saved = loop.SaveEnd();
       DP_RETURN_IF_ERROR(model.device->status());
-      return end == TrainingEnd::kDone ? WriteResults(plan, model, trace) : absl::OkStatus();
+      if (end != TrainingEnd::kDone) return absl::OkStatus();
+      return WriteResults(plan, model, progress.steps(), trace);
     };
     const absl::Duration often = std::min(kMeetEvery, plan.detect_within / kMeetingsPerDetection);
     DP_RETURN_IF_ERROR(FinishTogether(group, often, leave_behind));
@@ -342,10 +348,10 @@ class RankProgram {
   }
 
   // Rank 0 only.
-  absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model,
+  absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model, int64_t steps,
                             const std::string& trace) {
     if (!plan.weights_file.empty()) {
-      const WeightsPlace place{plan.weights_file, session_.submitted_at()};
+      const WeightsPlace place{plan.weights_file, session_.submitted_at(), steps};
       DP_RETURN_IF_ERROR(Blame(
           kWeightsField, PublishWeights(place, model, environment_, *background_, clock_, pause_)));
     }

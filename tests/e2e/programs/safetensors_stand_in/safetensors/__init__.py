@@ -1,0 +1,1 @@
+"""Stands in for the package safetensors, which the distribution lacks: the part that docs use."""

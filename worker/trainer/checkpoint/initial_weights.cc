@@ -1,0 +1,236 @@
+#include "worker/trainer/checkpoint/initial_weights.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/program/log.h"
+#include "base/status.h"
+#include "worker/trainer/checkpoint/durable_file.h"
+#include "worker/trainer/checkpoint/safetensors.h"
+
+namespace dp::trainer {
+namespace {
+
+using engine::Parameter;
+using Tensors = std::map<std::string, EncodedTensor>;
+
+// More than any model that fits into a host's memory; a larger file is a mistake.
+constexpr int64_t kFileBytesMax = int64_t{1} << 38;
+
+// Names in a message; a file may have thousands.
+constexpr size_t kNamesShown = 4;
+
+template <typename Number>
+Number ReadAs(absl::string_view data, int64_t index) {
+  Number number;
+  std::memcpy(&number, data.data() + index * static_cast<int64_t>(sizeof(number)), sizeof(number));
+  return number;
+}
+
+// IEEE 754's half precision.
+float FromHalf(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
+  const uint32_t exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000 | fraction << 13);
+  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+  const float tiny = static_cast<float>(fraction) * 0x1p-24f;
+  return sign == 0 ? tiny : -tiny;
+}
+
+// The element at `index`. Precondition: IsNumber.
+float ElementOf(const EncodedTensor& tensor, int64_t index) {
+  if (tensor.type == "F64") return static_cast<float>(ReadAs<double>(tensor.data, index));
+  if (tensor.type == "F16") return FromHalf(ReadAs<uint16_t>(tensor.data, index));
+  if (tensor.type == "BF16") {
+    return std::bit_cast<float>(static_cast<uint32_t>(ReadAs<uint16_t>(tensor.data, index)) << 16);
+  }
+  return ReadAs<float>(tensor.data, index);
+}
+
+bool IsNumber(const EncodedTensor& tensor) {
+  return tensor.type == "F32" || tensor.type == "F64" || tensor.type == "F16" ||
+         tensor.type == "BF16";
+}
+
+bool IsDrawn(const std::string& name, absl::Span<const std::string> drawn) {
+  return absl::c_any_of(drawn, [&](const std::string& pattern) {
+    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  });
+}
+
+model::Shape Reversed(model::Shape shape) {
+  std::reverse(shape.begin(), shape.end());
+  return shape;
+}
+
+// Linear layers that Hugging Face's GPT-2 keeps as inputs x outputs.
+bool IsConv1d(absl::string_view name) {
+  return absl::EndsWith(name, "c_attn.weight") || absl::EndsWith(name, "c_proj.weight") ||
+         absl::EndsWith(name, "c_fc.weight");
+}
+
+class WeightsReader {
+ public:
+  WeightsReader(const Tensors& tensors, absl::Span<const std::string> drawn,
+                absl::Span<const model::CheckedLayer> layers)
+      : tensors_(tensors), layout_(engine::LayOut(layers)) {
+    for (const Parameter& p : layout_.parameters) {
+      if (!IsDrawn(p.name, drawn)) wanted_.push_back(&p);
+    }
+    for (const model::CheckedLayer& layer : layers) {
+      if (std::holds_alternative<model::Positions>(layer.kind)) positions_ = layer.name + ".weight";
+    }
+  }
+
+  absl::StatusOr<std::string> ReadInto(absl::Span<float> values) {
+    if (wanted_.empty()) {
+      return absl::InvalidArgumentError(
+          "every tensor of the model is drawn; nothing is left to read");
+    }
+    prefix_ = FindPrefix();
+    transposed_ = absl::c_any_of(wanted_, [this](const Parameter* p) {
+      const EncodedTensor* tensor = Find(*p);
+      return tensor != nullptr && IsConv1d(p->name) && tensor->shape != p->shape &&
+             tensor->shape == Reversed(p->shape);
+    });
+    for (const Parameter* p : wanted_) DP_RETURN_IF_ERROR(Read(*p, values));
+    return Beyond();
+  }
+
+ private:
+  const EncodedTensor* Find(const Parameter& p) const {
+    const auto found = tensors_.find(prefix_ + p.name);
+    return found == tensors_.end() ? nullptr : &found->second;
+  }
+
+  // The text before the first name of the model in the file's names. If there are several, the one
+  // with which most names are found.
+  std::string FindPrefix() const {
+    std::string best;
+    int64_t most = -1;
+    const std::string& first = wanted_.front()->name;
+    for (const auto& [name, tensor] : tensors_) {
+      if (!absl::EndsWith(name, first)) continue;
+      const std::string prefix = name.substr(0, name.size() - first.size());
+      if (!prefix.empty() && prefix.back() != '.') continue;
+      const int64_t found = absl::c_count_if(
+          wanted_, [&](const Parameter* p) { return tensors_.contains(prefix + p->name); });
+      if (found <= most) continue;
+      most = found;
+      best = prefix;
+    }
+    return best;
+  }
+
+  absl::Status Read(const Parameter& p, absl::Span<float> values) const {
+    const EncodedTensor* tensor = Find(p);
+    if (tensor == nullptr) return Missing(p);
+    if (!IsNumber(*tensor)) {
+      return Wrong(p,
+                   absl::StrCat("is of type ", tensor->type, "; F32, F64, F16 and BF16 are read"));
+    }
+    const bool transposed = transposed_ && IsConv1d(p.name);
+    if (tensor->shape != (transposed ? Reversed(p.shape) : p.shape) && !HasMoreRows(*tensor, p)) {
+      return Wrong(p, absl::StrCat("is ", model::ShapeText(tensor->shape), ", but the model's is ",
+                                   model::ShapeText(p.shape)));
+    }
+    const int64_t rows = p.shape.front(), columns = p.size / rows;
+    for (int64_t i = 0; i < p.size; ++i) {
+      const int64_t from = transposed ? i % columns * rows + i / columns : i;
+      values[static_cast<size_t>(p.offset + i)] = ElementOf(*tensor, from);
+    }
+    return absl::OkStatus();
+  }
+
+  // A layer of positions may be longer in the file.
+  bool HasMoreRows(const EncodedTensor& tensor, const Parameter& p) const {
+    return p.name == positions_ && tensor.shape.size() == 2 && tensor.shape[0] > p.shape[0] &&
+           tensor.shape[1] == p.shape[1];
+  }
+
+  absl::Status Wrong(const Parameter& p, absl::string_view what) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", prefix_, p.name, "' ", what,
+                     "; to draw it instead, name it in train.init.drawn"));
+  }
+
+  absl::Status Missing(const Parameter& p) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no tensor '", prefix_, p.name, "'; the file has ",
+                     SomeNames(AllNames()), ". To draw it instead, name it in train.init.drawn"));
+  }
+
+  std::vector<std::string> AllNames() const {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : tensors_) names.push_back(name);
+    return names;
+  }
+
+  static std::string SomeNames(std::vector<std::string> names) {
+    if (names.empty()) return "none";
+    const size_t left_out = names.size() - std::min(names.size(), kNamesShown);
+    names.resize(names.size() - left_out);
+    const std::string shown = absl::StrJoin(names, ", ");
+    return left_out == 0 ? shown : absl::StrCat(shown, " and ", left_out, " more");
+  }
+
+  std::string Beyond() const {
+    std::vector<std::string> beyond;
+    for (const auto& [name, tensor] : tensors_) {
+      const bool taken = absl::c_any_of(
+          wanted_, [&, &each = name](const Parameter* p) { return each == prefix_ + p->name; });
+      if (!taken) beyond.push_back(name);
+    }
+    const std::string taken = absl::StrCat(wanted_.size(), " tensors");
+    if (beyond.empty()) return taken;
+    return absl::StrCat(taken, "; not taken: ", SomeNames(std::move(beyond)));
+  }
+
+  const Tensors& tensors_;
+  const engine::ParameterLayout layout_;
+  std::vector<const Parameter*> wanted_;
+  std::string positions_;  // the tensor of the layer of positions; a model has at most one
+  std::string prefix_;
+  bool transposed_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> TakeInitialWeights(absl::string_view encoded,
+                                               absl::Span<const std::string> drawn,
+                                               absl::Span<const model::CheckedLayer> layers,
+                                               absl::Span<float> values) {
+  DP_ASSIGN_OR_RETURN(const Tensors tensors, DecodeSafetensors(encoded));
+  return WeightsReader(tensors, drawn, layers).ReadInto(values);
+}
+
+absl::Status LoadInitialWeights(const InitialWeights& init, RankModel& model) {
+  if (init.path.empty()) return absl::OkStatus();
+  const auto blame = [&](const absl::Status& status) {
+    return absl::Status(status.code(),
+                        absl::StrCat("train.init.weights: ", init.path, ": ", status.message()));
+  };
+  const absl::StatusOr<std::string> encoded = ReadWholeFile(init.path, kFileBytesMax);
+  if (!encoded.ok()) return blame(encoded.status());
+  DP_ASSIGN_OR_RETURN(std::vector<float> values,
+                      engine::ReadArray(*model.device, model.values->span()));
+  const absl::StatusOr<std::string> taken =
+      TakeInitialWeights(*encoded, init.drawn, model.layers, absl::MakeSpan(values));
+  if (!taken.ok()) return blame(taken.status());
+  model.device->Write(values, model.values->span());
+  Log(Severity::kInfo, "initial_weights", {{"file", init.path}, {"taken", *taken}});
+  return model.device->status();
+}
+
+}  // namespace dp::trainer

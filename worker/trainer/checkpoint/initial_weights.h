@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/model/shape_check.h"
+#include "worker/trainer/model/rank_model.h"
+#include "worker/trainer/model/training_plan.h"
+
+namespace dp::trainer {
+
+// Copies tensors of `encoded`, a safetensors file, to the values of the same names. `values` has
+// the layout LayOut(layers). Returns for people how many tensors were taken, and which were not.
+//
+// - All names in the file may have one more prefix, as "module." or "transformer.".
+// - Tensors of F32, F64, F16 and BF16 are converted.
+// - Files of GPT-2 by Hugging Face have the matrices of linear layers as inputs x outputs. Where a
+//   matrix is so, all of the layers c_attn, c_proj and c_fc are read so.
+// - A layer of positions takes the first rows, if the file has more than the context.
+//
+// Errors: InvalidArgument names the tensor that is missing or does not fit, and what the file has
+// instead.
+absl::StatusOr<std::string> TakeInitialWeights(absl::string_view encoded,
+                                               absl::Span<const std::string> drawn,
+                                               absl::Span<const model::CheckedLayer> layers,
+                                               absl::Span<float> values);
+
+// Reads the file into a model's values, and logs what was taken; nothing if there is no file.
+// Errors: those of TakeInitialWeights, the system's and the device's, with the file's path.
+absl::Status LoadInitialWeights(const InitialWeights& init, RankModel& model);
+
+}  // namespace dp::trainer
