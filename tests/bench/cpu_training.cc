@@ -3,8 +3,11 @@
 //
 //    cpu_training [--preset cnn] [--epochs 1] [--batch 64] [--threads 1] [--lr 0.05]
 //                 [--momentum 0.9] [--decay 0] [--mean 0] [--std 1] [--data DIR] [--seed 0]
-//                 [--order-seed 1]
+//                 [--order-seed 1] [--samples 0]
+//
+// --samples: of the training set, and a sixth as many of the test set; 0: all of both.
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -16,16 +19,25 @@
 #include "worker/engine/data/idx_dataset.h"
 #include "worker/engine/data/prefetch.h"
 #include "worker/engine/device/device.h"
+#include "worker/engine/device/statistics.h"
 
 namespace dp::engine {
 namespace {
 
 struct Options {
-  std::map<std::string, std::string> flags = {
-      {"--preset", "cnn"}, {"--epochs", "1"},     {"--batch", "64"},
-      {"--threads", "1"},  {"--lr", "0.05"},      {"--momentum", "0.9"},
-      {"--decay", "0"},    {"--mean", "0"},       {"--std", "1"},
-      {"--seed", "0"},     {"--order-seed", "1"}, {"--data", "/usr/share/datasets/fashion-mnist"}};
+  std::map<std::string, std::string> flags = {{"--preset", "cnn"},
+                                              {"--epochs", "1"},
+                                              {"--batch", "64"},
+                                              {"--threads", "1"},
+                                              {"--lr", "0.05"},
+                                              {"--momentum", "0.9"},
+                                              {"--decay", "0"},
+                                              {"--mean", "0"},
+                                              {"--std", "1"},
+                                              {"--seed", "0"},
+                                              {"--order-seed", "1"},
+                                              {"--samples", "0"},
+                                              {"--data", "/usr/share/datasets/fashion-mnist"}};
 
   const std::string& text(const std::string& flag) const { return flags.at(flag); }
   int number(const std::string& flag) const {
@@ -64,10 +76,13 @@ absl::StatusOr<Training> Open(const Options& options, const Dataset& data) {
                                                    {.batch_size = options.number("--batch"),
                                                     .seed = static_cast<uint64_t>(seed)},
                                                    t.values->span(), t.gradients->span()));
+  const auto trained = static_cast<size_t>(layout.Trained().size);
   DP_ASSIGN_OR_RETURN(
       t.optimizer,
       t.device->MakeSgd({options.real("--lr"), options.real("--momentum"), options.real("--decay")},
-                        t.values->span(), t.gradients->span()));
+                        t.values->span().first(trained), t.gradients->span().first(trained)));
+  t.optimizer =
+      WithStatistics(std::move(t.optimizer), layout, t.gradients->span(), t.values->span());
   return t;
 }
 
@@ -93,11 +108,16 @@ absl::Status Run(const Options& options) {
   DP_ASSIGN_OR_RETURN(const auto train, OpenIdxDataset(files, Split::kTrain));
   DP_ASSIGN_OR_RETURN(const auto test, OpenIdxDataset(files, Split::kTest));
   DP_ASSIGN_OR_RETURN(Training t, Open(options, *train));
-  GlobalBatchSampler sampler({.n = train->size(),
+  const int64_t samples = options.number("--samples");
+  const auto some = [&](int64_t all, int64_t wanted) {
+    return samples == 0 ? all : std::min(all, wanted);
+  };
+  GlobalBatchSampler sampler({.n = some(train->size(), samples),
                               .global_batch_size = options.number("--batch"),
                               .seed = static_cast<uint64_t>(options.number("--order-seed"))});
-  const GlobalBatchSampler in_order(
-      {.n = test->size(), .global_batch_size = options.number("--batch"), .shuffle = false});
+  const GlobalBatchSampler in_order({.n = some(test->size(), samples / 6),
+                                     .global_batch_size = options.number("--batch"),
+                                     .shuffle = false});
   for (int epoch = 0; epoch < options.number("--epochs"); ++epoch) {
     sampler.SetEpoch(epoch);
     const absl::Time begin = absl::Now();
