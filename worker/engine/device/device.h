@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "base/model/shape_check.h"
 #include "worker/engine/nn/adamw.h"
+#include "worker/engine/nn/loss.h"
 #include "worker/engine/nn/parameter.h"
 #include "worker/engine/nn/sgd.h"
 
@@ -31,6 +32,8 @@ struct Batch {
   absl::Span<const int64_t> samples;  // batch size; the sample's number in its dataset
   int count = 0;
   uint64_t draw = 0;  // with `samples`, seeds dropout: another step, another mask
+  // Batch size x target shape: the numbers to predict. Data sets have either labels or targets.
+  absl::Span<const float> targets;
 };
 
 // Sums over the samples of a batch, or over all their tokens, so that results of ranks with unequal
@@ -61,6 +64,7 @@ struct NetworkOptions {
   int batch_size = 1;
   uint64_t seed = 0;  // of dropout
   Precision precision = Precision::kFloat32;
+  Loss loss = CrossEntropyLoss();  // others, and smoothing: not on every device
 };
 
 // A model compiled for one device, one batch size and one pair of flat arrays. Reads parameters on
@@ -69,7 +73,7 @@ class Network {
  public:
   virtual ~Network() = default;
 
-  // Runs the layers, then softmax cross-entropy on their output.
+  // Runs the layers, then the loss on their output.
   virtual BatchResult Forward(const Batch& batch, Mode mode) = 0;
   // Call once after Forward in kTrain. Overwrites every gradient with the sum over the batch's
   // labels times `scale`. 1 / labels gives the batch's mean; sampler.h has the scale that makes the

@@ -100,8 +100,7 @@ class CpuDevice : public Device {
           "precisions other than float32 are computed on GPUs, and this rank computes on a CPU");
     }
     try {
-      return std::make_unique<CpuNetwork>(cpu_, layers, options.batch_size, options.seed, values,
-                                          gradients);
+      return std::make_unique<CpuNetwork>(cpu_, layers, options, values, gradients);
     } catch (const dnnl::error& error) {
       return Refused(error, options.batch_size);
     } catch (const std::bad_alloc&) {

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/overloaded.h"
-#include "worker/engine/nn/cross_entropy.h"
 
 namespace dp::engine {
 namespace {
@@ -99,16 +98,18 @@ int64_t RowsOf(const model::Shape& shape) { return model::ElementCount(shape) / 
 
 }  // namespace
 
-CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> layers, int batch_size,
-                       uint64_t seed, absl::Span<const float> values, absl::Span<float> gradients)
+CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> layers,
+                       const NetworkOptions& options, absl::Span<const float> values,
+                       absl::Span<float> gradients)
     : cpu_(cpu),
-      batch_size_(batch_size),
-      classes_(static_cast<int>(layers.back().out.back())),
+      batch_size_(options.batch_size),
+      loss_(options.loss),
+      columns_(static_cast<int>(layers.back().out.back())),
       rows_of_sample_(RowsOf(layers.back().out)),
       statistic_count_(StatisticCount(layers)),
       measurements_(gradients.subspan(static_cast<size_t>(LayOut(layers).Trained().size))) {
   const ParameterFinder finder(layers, values, gradients);
-  input_ = MakeActivation(cpu, PlainDesc(batch_size, layers.front().in), false);
+  input_ = MakeActivation(cpu, PlainDesc(batch_size_, layers.front().in), false);
   for (size_t i = 0; i < layers.size(); ++i) {
     const int giver = layers[i].giver;
     const size_t given = giver == model::CheckedLayer::kData ? 0 : places_.at(layers[giver].name);
@@ -118,13 +119,13 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
     const Activation in = giver == model::CheckedLayer::kData ? input_ : Read(given);
     const CpuLayerInput input = {cpu,
                                  layers[i],
-                                 batch_size,
+                                 batch_size_,
                                  in,
                                  {.parameters = parameters,
                                   .relu = relu,
                                   .pooled_relu = pooled_relu,
                                   .tied = IsTied(layers, layers[i].name),
-                                  .seed = seed + i}};
+                                  .seed = options.seed + i}};
     places_[layers[i].name] = layers_.size();
     readers_.emplace_back();
     layers_.push_back(MakeLayer(input));
@@ -134,7 +135,7 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
     places_[layers[i].name] = layers_.size() - 1;
   }
   const Activation last = Read(layers_.size() - 1);
-  const auto plain = PlainDesc(batch_size, layers.back().out);
+  const auto plain = PlainDesc(batch_size_, layers.back().out);
   output_ = std::make_unique<Formatted>(cpu, last.value, plain);
   if (last.needs_gradient()) {
     output_gradient_ = std::make_unique<Formatted>(cpu, last.gradient, plain);
@@ -188,18 +189,21 @@ BatchResult CpuNetwork::Forward(const Batch& batch, Mode mode) {
   const absl::Span<float> input = Values(input_.value);
   DP_CHECK(batch.images.size() == input.size());
   std::copy(batch.images.begin(), batch.images.end(), input.begin());
-  labels_.assign(batch.labels.begin(), batch.labels.begin() + batch.count * rows_of_sample_);
+  rows_ = batch.count * rows_of_sample_;
+  if (!batch.labels.empty()) labels_.assign(batch.labels.begin(), batch.labels.begin() + rows_);
+  if (HasTargets(loss_)) {
+    targets_.assign(batch.targets.begin(), batch.targets.begin() + rows_ * columns_);
+  }
 
   for (const auto& layer : layers_) layer->Forward(batch, mode);
   output_->Fetch();
-  const CrossEntropy loss = SoftmaxCrossEntropy(logits(), classes_, labels_);
-  return {.loss_sum = loss.loss_sum, .correct = loss.correct, .count = batch.count};
+  const LossSum sum = SumLoss(loss_, loss_input());
+  return {.loss_sum = sum.loss_sum, .correct = sum.correct, .count = batch.count};
 }
 
 void CpuNetwork::Backward(float scale, const GradientReady& ready) {
   if (output_gradient_ == nullptr) return;
-  SoftmaxCrossEntropyGradient(logits(), classes_, labels_, scale,
-                              Values(output_gradient_->memory()));
+  LossGradient(loss_, loss_input(), scale, Values(output_gradient_->memory()));
   output_gradient_->Store();
   int next = 0;
   for (size_t i = layers_.size(); i-- > 0;) {
@@ -213,7 +217,7 @@ void CpuNetwork::Backward(float scale, const GradientReady& ready) {
 
 // The mean over ranks, weighted by samples, as the gradients of a mean loss are.
 void CpuNetwork::PassStatistics(float scale, int next, const GradientReady& ready) {
-  const float share = scale * static_cast<float>(labels_.size());
+  const float share = scale * static_cast<float>(rows_);
   for (float& measured : measurements_) measured *= share;
   for (int64_t i = 0; i < statistic_count_; ++i) ready(next++);
 }
@@ -221,6 +225,14 @@ void CpuNetwork::PassStatistics(float scale, int next, const GradientReady& read
 void CpuNetwork::ReadLogits(absl::Span<float> out) const {
   DP_CHECK(out.size() == logits().size());
   std::copy(logits().begin(), logits().end(), out.begin());
+}
+
+LossInput CpuNetwork::loss_input() const {
+  return {.outputs = logits(),
+          .columns = columns_,
+          .rows = rows_,
+          .labels = labels_,
+          .targets = targets_};
 }
 
 absl::Span<const float> CpuNetwork::logits() const { return Values(output_->memory()); }

@@ -10,8 +10,8 @@
 
 namespace dp::engine {
 
-// The layers of a model in a row. Each reads the output of a layer above; an add reads two. Softmax
-// cross-entropy follows, over each row of the last layer's output. Keeps its own copy of labels and
+// The layers of a model in a row. Each reads the output of a layer above; an add reads two. The
+// loss follows, over each row of the last layer's output. Keeps its own copy of labels, targets and
 // input, so a Batch need not outlive Forward.
 //
 // A layer that several read gets the sum of their gradients. The first reader writes into the
@@ -20,8 +20,9 @@ namespace dp::engine {
 class CpuNetwork : public Network {
  public:
   // Throws dnnl::error for what oneDNN cannot do.
-  CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> layers, int batch_size,
-             uint64_t seed, absl::Span<const float> values, absl::Span<float> gradients);
+  CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> layers,
+             const NetworkOptions& options, absl::Span<const float> values,
+             absl::Span<float> gradients);
 
   BatchResult Forward(const Batch& batch, Mode mode) override;
   void Backward(float scale, const GradientReady& ready) override;
@@ -41,12 +42,14 @@ class CpuNetwork : public Network {
   Activation Read(size_t place);
   void SumGradients(size_t place);
   void PassStatistics(float scale, int next, const GradientReady& ready);
+  LossInput loss_input() const;
   absl::Span<const float> logits() const;
 
   CpuStream& cpu_;
   const int batch_size_;
-  const int classes_;
-  const int64_t rows_of_sample_;  // each with a label
+  const Loss loss_;
+  const int columns_;             // of the output: classes, for cross-entropy
+  const int64_t rows_of_sample_;  // each with a label or with targets
   const int64_t statistic_count_;
   const absl::Span<float> measurements_;  // the gradients' part for statistics
   Activation input_;
@@ -56,7 +59,10 @@ class CpuNetwork : public Network {
   absl::flat_hash_map<std::string, size_t> places_;  // in layers_, by name
   std::unique_ptr<Formatted> output_;                // the output of the last layer, in plain order
   std::unique_ptr<Formatted> output_gradient_;
-  std::vector<int32_t> labels_;  // of the last Forward, by row
+  // Those of the last Forward, by row.
+  int64_t rows_ = 0;
+  std::vector<int32_t> labels_;
+  std::vector<float> targets_;
 };
 
 }  // namespace dp::engine

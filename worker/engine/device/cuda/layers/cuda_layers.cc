@@ -30,7 +30,7 @@ bool IsPlannable(const model::LayerKind& kind) {
 
 }  // namespace
 
-absl::Status CheckPlannable(absl::Span<const model::CheckedLayer> layers) {
+absl::Status CheckPlannable(absl::Span<const model::CheckedLayer> layers, const Loss& loss) {
   for (const model::CheckedLayer& layer : layers) {
     const std::string lacking = Lacking(layer.kind);
     if (lacking.empty() && IsPlannable(layer.kind)) continue;
@@ -39,7 +39,11 @@ absl::Status CheckPlannable(absl::Span<const model::CheckedLayer> layers) {
         lacking.empty() ? "" : absl::StrCat(" with ", lacking),
         " is computed on CPUs only, and this rank computes on a GPU; set train.device to cpu"));
   }
-  return absl::OkStatus();
+  const auto* cross_entropy = std::get_if<CrossEntropyLoss>(&loss);
+  if (cross_entropy != nullptr && cross_entropy->label_smoothing == 0) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "losses other than cross-entropy without smoothing are computed on CPUs only, and this rank "
+      "computes on a GPU; set train.device to cpu");
 }
 
 LayerProgram PlanLayers(absl::Span<const model::CheckedLayer> layers,

@@ -322,8 +322,8 @@ struct LayerProgramOptions {
 LayerProgram PlanLayers(absl::Span<const model::CheckedLayer> layers,
                         const LayerProgramOptions& options);
 
-// Errors: Unimplemented names the first layer that only CPUs compute in this release.
-absl::Status CheckPlannable(absl::Span<const model::CheckedLayer> layers);
+// Errors: Unimplemented names the first layer, or the loss, that only CPUs compute in this release.
+absl::Status CheckPlannable(absl::Span<const model::CheckedLayer> layers, const Loss& loss);
 
 int64_t BytesOf(Stored stored, Precision precision);
 

@@ -152,7 +152,9 @@ TEST(CudaLayersTest, ReluAtTheEndKeepsItsLogits) {
 
 TEST(CudaLayersTest, ALayerThatOnlyCpusComputeIsRefusedByName) {
   const auto why = [](const model::LayerKind& kind) {
-    return std::string(CheckPlannable(*model::CheckShapes({{{"a", kind}}}, {4, 8, 8})).message());
+    return std::string(
+        CheckPlannable(*model::CheckShapes({{{"a", kind}}}, {4, 8, 8}), CrossEntropyLoss())
+            .message());
   };
   EXPECT_EQ(why(model::Conv2d{.out = 4, .kernel = 3}), "");
   EXPECT_EQ(why(model::BatchNorm{}),
@@ -162,6 +164,13 @@ TEST(CudaLayersTest, ALayerThatOnlyCpusComputeIsRefusedByName) {
   EXPECT_THAT(why(model::Conv2d{.out = 4, .kernel = 3, .dilation = 2}), HasSubstr("with dilation"));
   EXPECT_THAT(why(model::MaxPool2d{.kernel = 2, .padding = 1}), HasSubstr("with padding"));
   EXPECT_THAT(why(model::Gelu{.exact = true}), HasSubstr("with approximate: none"));
+}
+
+TEST(CudaLayersTest, ALossThatOnlyCpusComputeIsRefused) {
+  for (const Loss& loss : {Loss(CrossEntropyLoss{0.1}), Loss(MseLoss()), Loss(NormLoss())}) {
+    EXPECT_TRUE(absl::IsUnimplemented(CheckPlannable({}, loss)));
+  }
+  EXPECT_EQ(CheckPlannable({}, CrossEntropyLoss()), absl::OkStatus());
 }
 
 TEST(CudaLayersTest, BranchesAddUpTheirGradients) {

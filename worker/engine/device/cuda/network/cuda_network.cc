@@ -49,7 +49,7 @@ CudaNetwork::CudaNetwork(DeviceContext& context, LayerProgram program)
 absl::StatusOr<std::unique_ptr<CudaNetwork>> CudaNetwork::Make(
     DeviceContext& context, absl::Span<const model::CheckedLayer> layers,
     const NetworkOptions& options, absl::Span<const float> values, absl::Span<float> gradients) {
-  DP_RETURN_IF_ERROR(CheckPlannable(layers));
+  DP_RETURN_IF_ERROR(CheckPlannable(layers, options.loss));
   for (const bool fused_attention : {true, false}) {
     LayerProgram program = PlanLayers(
         layers,

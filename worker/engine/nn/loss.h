@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "absl/types/span.h"
+
+namespace dp::engine {
+
+// Softmax cross-entropy, torch.nn.functional.cross_entropy. With smoothing s and n classes, the
+// label's share of the target is 1 - s + s / n, and that of every other class s / n.
+struct CrossEntropyLoss {
+  double label_smoothing = 0;  // at least 0 and below 1
+};
+// Those of a row, with K outputs o and targets t: the mean over K of (o - t)²; of |o - t|; and of
+// binary cross-entropy of sigmoid(o), log(1 + exp(o)) - o t, for targets from 0 to 1. Their mean
+// over rows is that of torch.nn.functional.mse_loss, l1_loss and binary_cross_entropy_with_logits.
+struct MseLoss {};
+struct L1Loss {};
+struct BceLoss {};
+// The Euclidean norm of all outputs of the rank's batch, torch.linalg.vector_norm(output). It needs
+// no targets. It is no mean over samples, so the split into ranks changes it: as the others, its
+// mean over ranks is weighted by their samples.
+struct NormLoss {};
+
+using Loss = std::variant<CrossEntropyLoss, MseLoss, L1Loss, BceLoss, NormLoss>;
+
+// The outputs of a batch's rows, and what they should be. A row is a sample, or one token of a
+// sample. The first `rows` rows count; those above are padding.
+struct LossInput {
+  absl::Span<const float> outputs;  // at least rows x columns
+  int columns = 1;
+  int64_t rows = 0;
+  absl::Span<const int32_t> labels;  // of cross-entropy: at least `rows`, each below `columns`
+  absl::Span<const float> targets;   // of those that have targets: at least rows x columns
+};
+
+struct LossSum {
+  double loss_sum = 0;  // over rows; its mean over rows is the loss
+  int64_t correct = 0;  // of cross-entropy: rows whose largest output (the first) is the label's
+};
+
+// Pure.
+LossSum SumLoss(const Loss& loss, const LossInput& input);
+
+// d(scale * loss_sum) / d(outputs); zero in padding. `gradient` has the size of the outputs.
+void LossGradient(const Loss& loss, const LossInput& input, float scale,
+                  absl::Span<float> gradient);
+
+// Whether a loss compares with targets; cross-entropy compares with labels.
+bool HasTargets(const Loss& loss);
+
+}  // namespace dp::engine
