@@ -50,6 +50,10 @@ class CommandJobsTest(unittest.TestCase):
         self.assertEqual(self.run_program("tensorflow", "tensorflow_mirrored.py"),
                          ["rank 0 of 2: weight [-1.0, -1.0]", "rank 1 of 2: weight [-1.0, -1.0]"])
 
+    def test_a_program_for_tpus_takes_the_default_strategy_without_one(self):
+        self.assertEqual(self.run_program("tensorflow", "tensorflow_tpu.py"),
+                         ["rank 0: 1 replica, weight 0.5", "rank 1: 1 replica, weight 0.5"])
+
     def test_every_verb_of_pytorchs_store_through_a_daemon_and_of_the_coordinator_itself(self):
         for store in ("relay", "rank0", "direct"):
             with self.subTest(store=store):

@@ -38,6 +38,7 @@
 #include "worker/agent/drain_end.h"
 #include "worker/agent/gpus/gpu_reader.h"
 #include "worker/agent/gpus/gpus.h"
+#include "worker/agent/gpus/host_devices.h"
 #include "worker/agent/incarnation_record.h"
 #include "worker/agent/launch/passed_variables.h"
 #include "worker/agent/local_address.h"
@@ -85,6 +86,15 @@ int ListGpus() {
   std::fputs(
       GpuLines(found, FindGpus(OwnLimit(), found.gpus), WhyLeftOut(OwnLimit(), found.gpus)).c_str(),
       stdout);
+  return 0;
+}
+
+int ListDevices() {
+  const GpuInventory found = TakeGpuInventory({});
+  const std::vector<std::string> usable = FindGpus(OwnLimit(), found.gpus);
+  const std::string gpus = GpuLines(found, usable, WhyLeftOut(OwnLimit(), found.gpus));
+  std::fputs(DeviceLines(ListTpus("/sys"), gpus, !usable.empty(), ReadCpus("/proc")).c_str(),
+             stdout);
   return 0;
 }
 
@@ -366,6 +376,7 @@ int Main(int argc, char** argv) {
   ForgetVariable("DP_JOIN_TOKEN");
   if (!flags.list_nvml.empty()) return ListNvml(flags.list_nvml);
   if (flags.list_gpus) return ListGpus();
+  if (flags.list_devices) return ListDevices();
   const absl::StatusOr<RunAs> run_as = RunAsFrom(flags.run_as, flags.allow_root, geteuid());
   if (!run_as.ok()) return UsageError(run_as.status());
   ForbidCoreDumps();  // ranks of the same user must not read tokens and secrets

@@ -202,6 +202,8 @@ std::optional<int> ReadCommandLine(int argc, const char* const* argv, WorkerFlag
       ->capture_default_str();
   app.add_flag("--list-gpus", flags->list_gpus,
                "say which GPUs of this host ranks may use, or why none, and exit");
+  app.add_flag("--list-devices", flags->list_devices,
+               "say which TPUs, GPUs and CPUs this host has, and exit");
   // The daemon runs itself with this flag, so that a driver's library that hangs or crashes harms
   // only that process. Not for people: --help does not show an empty group.
   app.add_option("--list-nvml", flags->list_nvml, "say what this library knows")->group("");

@@ -42,6 +42,7 @@ struct WorkerFlags {
   int gpu_free_within_s = 30;
   int64_t gpu_errors_max = 0;
   bool list_gpus = false;
+  bool list_devices = false;
   std::string list_nvml;          // the library; empty: not given
   std::string cgroup;             // the daemon's own at its start (v2); empty: none
   std::vector<std::string> gpus;  // found on this host, not a flag

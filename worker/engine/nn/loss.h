@@ -7,17 +7,18 @@
 
 namespace dp::engine {
 
-// Softmax cross-entropy, torch.nn.functional.cross_entropy. With smoothing s and n classes, the
-// label's share of the target is 1 - s + s / n, and that of every other class s / n.
+// Softmax cross-entropy, torch.nn.functional.cross_entropy. Smoothing s spreads that share of the
+// target evenly over all classes.
 struct CrossEntropyLoss {
   double label_smoothing = 0;  // at least 0 and below 1
 };
-// Those of a row, with K outputs o and targets t: the mean over K of (o - t)²; of |o - t|; and of
-// binary cross-entropy of sigmoid(o), log(1 + exp(o)) - o t, for targets from 0 to 1. Their mean
-// over rows is that of torch.nn.functional.mse_loss, l1_loss and binary_cross_entropy_with_logits.
-struct MseLoss {};
-struct L1Loss {};
-struct BceLoss {};
+
+// Each of these three is a mean over a row's outputs o and their targets t. They are PyTorch's
+// mse_loss, l1_loss and binary_cross_entropy_with_logits.
+struct MseLoss {};  // (o - t)²
+struct L1Loss {};   // |o - t|
+struct BceLoss {};  // log(1 + exp(o)) - o t, for targets from 0 to 1
+
 // The Euclidean norm of all outputs of the rank's batch, torch.linalg.vector_norm(output). It needs
 // no targets. It is no mean over samples, so the split into ranks changes it: as the others, its
 // mean over ranks is weighted by their samples.
