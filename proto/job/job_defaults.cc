@@ -126,7 +126,7 @@ void FillAdamW(const FieldOrigins& origins, v1::AdamWSpec& adamw) {
 // Precisions that only GPUs have imply device "cuda".
 void FillDevice(const FieldOrigins& origins, v1::TrainSpec& train) {
   if (!origins.Given("train.device")) train.set_device("auto");
-  if (ComputesOnGpusOnly(train) && train.device() == "auto") train.set_device("cuda");
+  if (PrefersGpus(train) && train.device() == "auto") train.set_device("cuda");
 }
 
 void FillTrain(const FieldOrigins& origins, v1::TrainSpec& train) {

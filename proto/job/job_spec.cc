@@ -34,9 +34,11 @@ bool MeetsAtStore(const v1::CommandSpec& command) {
   return command.contract() == "torchrun" || command.contract() == "launch";
 }
 
-bool ComputesOnGpusOnly(const v1::TrainSpec& train) {
+bool PrefersGpus(const v1::TrainSpec& train) {
   return train.precision() == "bf16" || train.precision() == "tf32";
 }
+
+bool ComputesOnGpusOnly(const v1::TrainSpec& train) { return train.precision() == "tf32"; }
 
 bool BindsCpusOnly(const v1::TrainSpec& train) {
   return train.backend() == "gloo" || train.backend() == "shm" || train.backend() == "hierarchical";

@@ -27,6 +27,9 @@ std::optional<RankRange> RanksOf(const v1::JobSpec& spec);
 // Whether the command's contract makes ranks meet at a TCPStore, as torchrun's ranks do.
 bool MeetsAtStore(const v1::CommandSpec& command);
 
+// Whether the training's precision is less than float32, so that device "auto" means GPUs.
+bool PrefersGpus(const v1::TrainSpec& train);
+
 // Whether only GPUs compute in the training's precision.
 bool ComputesOnGpusOnly(const v1::TrainSpec& train);
 

@@ -93,16 +93,16 @@ class TrainCheck : private FieldCheck {
 
   void CheckDevice(const v1::TrainSpec& train) {
     OneOf("train.device", train.device(), {"auto", "cpu", "cuda"});
-    const bool of_gpus = ComputesOnGpusOnly(train);
-    if (of_gpus && train.device() == "cpu")
+    if (ComputesOnGpusOnly(train) && train.device() == "cpu")
       Fail("train.precision",
            absl::StrCat("train.precision is ", Quoted(train.precision()),
                         ", which only GPUs compute with, and train.device cpu; leave one of them "
                         "out"));
-    const bool needs_gpus = train.device() == "cuda" || (of_gpus && train.device() == "auto");
+    const bool prefers_gpus = PrefersGpus(train);
+    const bool needs_gpus = train.device() == "cuda" || (prefers_gpus && train.device() == "auto");
     if (!needs_gpus) return;
     const std::string why =
-        of_gpus ? absl::StrCat("train.precision ", train.precision()) : "train.device cuda";
+        prefers_gpus ? absl::StrCat("train.precision ", train.precision()) : "train.device cuda";
     if (spec_.slots() == "cpu")
       Fail("slots",
            absl::StrCat("slots is \"cpu\", and ", why, " needs GPUs; leave one of them out"));

@@ -279,16 +279,18 @@ TEST(JobSpecCheckTest, ATrainJobSaysWhetherItsRanksMayOrMustTrainOnGpus) {
               HasSubstr("train.backend is \"gloo\", which does not reach GPUs' memory"));
 }
 
-TEST(JobSpecCheckTest, BfloatAndTf32TrainOnGpusOnly) {
+TEST(JobSpecCheckTest, BfloatAndTf32TrainOnGpusUnlessCpusAreAskedFor) {
+  v1::JobSpec spec = Valid();
   for (const std::string precision : {"bf16", "tf32"}) {
-    v1::JobSpec spec = Valid();
     spec.mutable_train()->set_precision(precision);
+    spec.mutable_train()->set_device("");
     EXPECT_EQ(CheckJobSpec(spec)->scheduling.slots, core::SlotKind::kTrainingGpu);
-    spec.mutable_train()->set_device("cpu");
-    EXPECT_THAT(
-        CheckJobSpec(spec).status().message(),
-        HasSubstr("train.precision is \"" + precision + "\", which only GPUs compute with"));
   }
+  spec.mutable_train()->set_device("cpu");
+  EXPECT_THAT(CheckJobSpec(spec).status().message(),
+              HasSubstr("train.precision is \"tf32\", which only GPUs compute with"));
+  spec.mutable_train()->set_precision("bf16");
+  EXPECT_NE(CheckJobSpec(spec)->scheduling.slots, core::SlotKind::kTrainingGpu);
 }
 
 TEST(JobSpecCheckTest, WhenAndWhereAJobMayRunIsChecked) {

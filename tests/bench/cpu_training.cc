@@ -3,7 +3,7 @@
 //
 //    cpu_training [--preset cnn] [--epochs 1] [--batch 64] [--threads 1] [--lr 0.05]
 //                 [--momentum 0.9] [--decay 0] [--mean 0] [--std 1] [--data DIR] [--seed 0]
-//                 [--order-seed 1] [--samples 0]
+//                 [--order-seed 1] [--samples 0] [--bf16 0]
 //
 // --samples: of the training set, and a sixth as many of the test set; 0: all of both.
 
@@ -25,19 +25,14 @@ namespace dp::engine {
 namespace {
 
 struct Options {
-  std::map<std::string, std::string> flags = {{"--preset", "cnn"},
-                                              {"--epochs", "1"},
-                                              {"--batch", "64"},
-                                              {"--threads", "1"},
-                                              {"--lr", "0.05"},
-                                              {"--momentum", "0.9"},
-                                              {"--decay", "0"},
-                                              {"--mean", "0"},
-                                              {"--std", "1"},
-                                              {"--seed", "0"},
-                                              {"--order-seed", "1"},
-                                              {"--samples", "0"},
-                                              {"--data", "/usr/share/datasets/fashion-mnist"}};
+  std::map<std::string, std::string> flags = {
+      {"--preset", "cnn"},   {"--epochs", "1"},
+      {"--batch", "64"},     {"--threads", "1"},
+      {"--lr", "0.05"},      {"--momentum", "0.9"},
+      {"--decay", "0"},      {"--mean", "0"},
+      {"--std", "1"},        {"--seed", "0"},
+      {"--order-seed", "1"}, {"--samples", "0"},
+      {"--bf16", "0"},       {"--data", "/usr/share/datasets/fashion-mnist"}};
 
   const std::string& text(const std::string& flag) const { return flags.at(flag); }
   int number(const std::string& flag) const {
@@ -74,7 +69,10 @@ absl::StatusOr<Training> Open(const Options& options, const Dataset& data) {
   Initialize(layout, seed, t.values->span());
   DP_ASSIGN_OR_RETURN(t.network, t.device->Compile(layers,
                                                    {.batch_size = options.number("--batch"),
-                                                    .seed = static_cast<uint64_t>(seed)},
+                                                    .seed = static_cast<uint64_t>(seed),
+                                                    .precision = options.number("--bf16") == 0
+                                                                     ? Precision::kFloat32
+                                                                     : Precision::kBfloat16},
                                                    t.values->span(), t.gradients->span()));
   const auto trained = static_cast<size_t>(layout.Trained().size);
   DP_ASSIGN_OR_RETURN(

@@ -53,7 +53,8 @@ using GradientReady = std::function<void(int index)>;
 enum class Precision {
   kFloat32,
   // Layers take weights and activations rounded to bfloat16, and sum in float32. As torch.autocast,
-  // except that normalizations round their output, too. Not on every device.
+  // except that on GPUs normalizations round their output, too. On CPUs only convolutions and
+  // linear layers round; values between layers are float32. Not on every device.
   kBfloat16,
   // Everything in float32, but tensor cores take the factors of products rounded to TF32's 10 bits:
   // torch's allow_tf32. Not on every device.
@@ -215,6 +216,8 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCpu(int threads);
 // The widest vector instructions that oneDNN uses on this host, as "avx2". Bits of results depend
 // on them.
 std::string CpuInstructionSet();
+// Whether this host's processor multiplies in bfloat16, so that OpenCpu's device has kBfloat16.
+bool CpuHasBfloat16();
 // The GPU of this number among those that the process sees. One thread at a time uses it.
 // Errors: Unimplemented in a program without CUDA; Unavailable names the missing driver or GPU;
 // Internal with the driver's message.

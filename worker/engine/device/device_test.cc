@@ -5,12 +5,24 @@
 
 namespace dp::engine {
 
+DeviceUnderTest OneCpuThreadInBfloat16() {
+  return {.name = "one CPU thread in bf16",
+          .open = []() -> absl::StatusOr<std::unique_ptr<Device>> {
+            if (!CpuHasBfloat16()) return absl::UnimplementedError("no AVX512-BF16");
+            return OpenCpu(1);
+          },
+          .precision = Precision::kBfloat16,
+          .tolerance = 0.1};  // as that of GPUs: a pooling window may choose another maximum
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(OneCpuThread()));
 INSTANTIATE_TEST_SUITE_P(Cpu, LayerConformance, ::testing::Values(OneCpuThread()));
 INSTANTIATE_TEST_SUITE_P(Cpu, BatchNormConformance, ::testing::Values(OneCpuThread()));
 INSTANTIATE_TEST_SUITE_P(Cpu, LanguageModelConformance, ::testing::Values(OneCpuThread()));
-INSTANTIATE_TEST_SUITE_P(Cpu, LanguageStepConformance, ::testing::Values(OneCpuThread()));
-INSTANTIATE_TEST_SUITE_P(Cpu, TwinConformance, ::testing::Values(OneCpuThread()));
+INSTANTIATE_TEST_SUITE_P(Cpu, LanguageStepConformance,
+                         ::testing::Values(OneCpuThread(), OneCpuThreadInBfloat16()));
+INSTANTIATE_TEST_SUITE_P(Cpu, TwinConformance,
+                         ::testing::Values(OneCpuThread(), OneCpuThreadInBfloat16()));
 
 namespace {
 
@@ -30,20 +42,23 @@ TEST(CpuDeviceTest, ThreadsMustBePositive) {
   EXPECT_EQ(OpenCpu(0).status().message(), "threads per rank is 0; it must be 1 to 1024");
 }
 
-TEST(CpuDeviceTest, WhatIsLessPreciseThanFloat32IsRefused) {
+TEST(CpuDeviceTest, WhatTheProcessorLacksIsRefused) {
   const auto layers = *model::CheckShapes({{"", model::Linear{.out = 2}}}, {3});
   const auto device = *OpenCpu(1);
   const int64_t size = LayOut(layers).size;
   const auto values = *device->Allocate(size), gradients = *device->Allocate(size);
-  for (const Precision precision : {Precision::kBfloat16, Precision::kTf32}) {
-    EXPECT_EQ(
-        device
-            ->Compile(layers, {.batch_size = 1, .precision = precision}, values->span(),
-                      gradients->span())
-            .status()
-            .message(),
-        "precisions other than float32 are computed on GPUs, and this rank computes on a CPU");
-  }
+  const auto compile = [&](Precision precision) {
+    return device
+        ->Compile(layers, {.batch_size = 1, .precision = precision}, values->span(),
+                  gradients->span())
+        .status();
+  };
+  EXPECT_EQ(compile(Precision::kTf32).message(),
+            "precision tf32 is computed on GPUs, and this rank computes on a CPU");
+  const absl::Status bfloat16 = compile(Precision::kBfloat16);
+  EXPECT_EQ(bfloat16.ok(), CpuHasBfloat16());
+  if (bfloat16.ok()) return;
+  EXPECT_THAT(std::string(bfloat16.message()), HasSubstr("needs a processor with AVX512-BF16"));
 }
 
 TEST(CpuDeviceTest, AProgramWithoutCudaSaysSo) {

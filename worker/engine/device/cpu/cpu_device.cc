@@ -95,10 +95,7 @@ class CpuDevice : public Device {
                                                    absl::Span<const float> values,
                                                    absl::Span<float> gradients) override {
     DP_CHECK(!layers.empty() && options.batch_size > 0);
-    if (options.precision != Precision::kFloat32) {
-      return absl::UnimplementedError(
-          "precisions other than float32 are computed on GPUs, and this rank computes on a CPU");
-    }
+    DP_RETURN_IF_ERROR(CheckPrecision(options.precision));
     try {
       return std::make_unique<CpuNetwork>(cpu_, layers, options, values, gradients);
     } catch (const dnnl::error& error) {
@@ -149,6 +146,17 @@ class CpuDevice : public Device {
   void* stream() const override { return nullptr; }
 
  private:
+  static absl::Status CheckPrecision(Precision precision) {
+    if (precision == Precision::kTf32) {
+      return absl::UnimplementedError(
+          "precision tf32 is computed on GPUs, and this rank computes on a CPU");
+    }
+    if (precision == Precision::kFloat32 || CpuHasBfloat16()) return absl::OkStatus();
+    return absl::UnimplementedError(
+        absl::StrCat("precision bf16 needs a processor with AVX512-BF16, and this one has ",
+                     CpuInstructionSet(), "; train in float32, or elsewhere"));
+  }
+
   static absl::Status Refused(const dnnl::error& error, int batch_size) {
     const std::string what =
         absl::StrCat("oneDNN refuses the model at batch size ", batch_size, ": ", error.what());
@@ -177,8 +185,21 @@ std::string CpuInstructionSet() {
       return "avx512_core_vnni";
     case dnnl::cpu_isa::avx512_core_bf16:
       return "avx512_core_bf16";
+    case dnnl::cpu_isa::avx512_core_amx:
+      return "avx512_core_amx";
     default:
       return absl::StrCat("isa-", static_cast<int>(dnnl::get_effective_cpu_isa()));
+  }
+}
+
+// oneDNN emulates bfloat16 on older processors, slower than float32.
+bool CpuHasBfloat16() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::avx512_core_bf16:
+    case dnnl::cpu_isa::avx512_core_amx:
+      return true;
+    default:
+      return false;
   }
 }
 

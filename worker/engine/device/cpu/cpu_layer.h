@@ -49,6 +49,8 @@ enum class FusedRelu { kNone, kForward, kBoth };
 struct CpuLayerOptions {
   ParameterViews parameters = {};
   FusedRelu relu = FusedRelu::kNone;  // of a convolution, a linear layer or a batch norm
+  // The factors of a convolution's or linear layer's products are rounded to bfloat16.
+  bool bfloat16 = false;
   // A pooling also does the backward half of the ReLU before it.
   bool pooled_relu = false;
   // A later layer has already written its part of the gradient of an embedding's weight.

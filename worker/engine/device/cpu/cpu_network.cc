@@ -123,6 +123,7 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
                                  in,
                                  {.parameters = parameters,
                                   .relu = relu,
+                                  .bfloat16 = options.precision == Precision::kBfloat16,
                                   .pooled_relu = pooled_relu,
                                   .tied = IsTied(layers, layers[i].name),
                                   .seed = options.seed + i}};

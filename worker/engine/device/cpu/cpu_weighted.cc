@@ -14,17 +14,22 @@ namespace {
 
 using dnnl::memory;
 
-// Plain descriptions of the tensors. oneDNN chooses all formats but the bias's.
+// Plain descriptions of the tensors. oneDNN chooses all formats but the bias's. All that a
+// primitive writes is float32. In bf16 the factors of its products are rounded to bfloat16.
 struct WeightedShapes {
   memory::desc in;
   memory::desc weight;
   memory::desc bias;  // empty: none
   memory::desc out;
-};
+  memory::data_type factors = memory::data_type::f32;
 
-memory::desc AnyFormat(const memory::desc& plain) {
-  return {plain.dims(), plain.data_type(), memory::format_tag::any};
-}
+  memory::desc Factors(const memory::desc& plain) const {
+    return {plain.dims(), factors, memory::format_tag::any};
+  }
+  memory::desc Sums(const memory::desc& plain) const {
+    return {plain.dims(), memory::data_type::f32, memory::format_tag::any};
+  }
+};
 
 struct ConvolutionPrimitives {
   using Forward = dnnl::convolution_forward;
@@ -38,23 +43,23 @@ struct ConvolutionPrimitives {
 
   Forward::primitive_desc MakeForward(const dnnl::engine& engine,
                                       const dnnl::primitive_attr& attributes) const {
-    return {{dnnl::prop_kind::forward_training, kAlgorithm, AnyFormat(shapes.in),
-             AnyFormat(shapes.weight), shapes.bias, AnyFormat(shapes.out), strides, dilates,
+    return {{dnnl::prop_kind::forward_training, kAlgorithm, shapes.Factors(shapes.in),
+             shapes.Factors(shapes.weight), shapes.bias, shapes.Sums(shapes.out), strides, dilates,
              padding, padding},
             attributes,
             engine};
   }
   BackwardWeights::primitive_desc MakeBackwardWeights(const dnnl::engine& engine,
                                                       const Forward::primitive_desc& hint) const {
-    return {{kAlgorithm, AnyFormat(shapes.in), AnyFormat(shapes.weight), shapes.bias,
-             AnyFormat(shapes.out), strides, dilates, padding, padding},
+    return {{kAlgorithm, shapes.Factors(shapes.in), shapes.Sums(shapes.weight), shapes.bias,
+             shapes.Factors(shapes.out), strides, dilates, padding, padding},
             engine,
             hint};
   }
   BackwardData::primitive_desc MakeBackwardData(const dnnl::engine& engine,
                                                 const Forward::primitive_desc& hint) const {
-    return {{kAlgorithm, AnyFormat(shapes.in), AnyFormat(shapes.weight), AnyFormat(shapes.out),
-             strides, dilates, padding, padding},
+    return {{kAlgorithm, shapes.Sums(shapes.in), shapes.Factors(shapes.weight),
+             shapes.Factors(shapes.out), strides, dilates, padding, padding},
             engine,
             hint};
   }
@@ -71,20 +76,23 @@ struct LinearPrimitives {
 
   Forward::primitive_desc MakeForward(const dnnl::engine& engine,
                                       const dnnl::primitive_attr& attributes) const {
-    return {{dnnl::prop_kind::forward_training, AnyFormat(shapes.in), AnyFormat(shapes.weight),
-             shapes.bias, AnyFormat(shapes.out)},
+    return {{dnnl::prop_kind::forward_training, shapes.Factors(shapes.in),
+             shapes.Factors(shapes.weight), shapes.bias, shapes.Sums(shapes.out)},
             attributes,
             engine};
   }
   BackwardWeights::primitive_desc MakeBackwardWeights(const dnnl::engine& engine,
                                                       const Forward::primitive_desc& hint) const {
-    return {{AnyFormat(shapes.in), AnyFormat(shapes.weight), shapes.bias, AnyFormat(shapes.out)},
+    return {{shapes.Factors(shapes.in), shapes.Sums(shapes.weight), shapes.bias,
+             shapes.Factors(shapes.out)},
             engine,
             hint};
   }
   BackwardData::primitive_desc MakeBackwardData(const dnnl::engine& engine,
                                                 const Forward::primitive_desc& hint) const {
-    return {{AnyFormat(shapes.in), AnyFormat(shapes.weight), AnyFormat(shapes.out)}, engine, hint};
+    return {{shapes.Sums(shapes.in), shapes.Factors(shapes.weight), shapes.Factors(shapes.out)},
+            engine,
+            hint};
   }
 };
 
@@ -116,6 +124,7 @@ class CpuWeighted : public CpuLayer {
         bias_(Bind(cpu_, primitives.shapes.bias, parameters_.bias)),
         bias_gradient_(Bind(cpu_, primitives.shapes.bias, parameters_.bias_gradient)),
         weight_home_(Bind(cpu_, primitives.shapes.weight, parameters_.weight)),
+        in_home_(input.in.value),
         in_(cpu_, input.in.value, forward_desc_.src_desc()),
         weight_(cpu_, weight_home_, forward_desc_.weights_desc()),
         in_for_weights_(cpu_, in_.memory(), weights_desc_.src_desc()),
@@ -162,8 +171,12 @@ class CpuWeighted : public CpuLayer {
           desc_(primitives.MakeBackwardData(
               cpu.engine, primitives.MakeForward(cpu.engine, dnnl::primitive_attr()))),
           primitive_(desc_),
-          weight_(cpu, NearestWeight(layer, desc_.weights_desc()), desc_.weights_desc()),
-          out_gradient_(cpu, layer.out_.gradient, desc_.diff_dst_desc()),
+          weight_(cpu, Nearest(layer.weight_.memory(), layer.weight_home_, desc_.weights_desc()),
+                  desc_.weights_desc()),
+          out_gradient_(
+              cpu,
+              Nearest(layer.out_gradient_->memory(), layer.out_.gradient, desc_.diff_dst_desc()),
+              desc_.diff_dst_desc()),
           in_gradient_(cpu, in.gradient, desc_.diff_src_desc()) {}
 
     void Run() {
@@ -176,10 +189,9 @@ class CpuWeighted : public CpuLayer {
     }
 
    private:
-    // Reuses Forward's copy of this step's weights if it has the same format.
-    static memory NearestWeight(const CpuWeighted& layer, const memory::desc& wanted) {
-      const memory& forward = layer.weight_.memory();
-      return forward.get_desc() == wanted ? forward : layer.weight_home_;
+    // A copy that another primitive has made in this step, if it has the wanted format.
+    static memory Nearest(const memory& copy, const memory& home, const memory::desc& wanted) {
+      return copy.get_desc() == wanted ? copy : home;
     }
 
     CpuStream& cpu_;
@@ -193,7 +205,7 @@ class CpuWeighted : public CpuLayer {
   // oneDNN's ReLU drops NaN, but saves a pass over the output. It is used where a look at the input
   // and the weight, which shows that there is no NaN, is less than that pass.
   void FuseRelu(const Primitives& primitives) {
-    if (Values(in_.memory()).size() + Values(weight_home_).size() >= Values(out_.value).size()) {
+    if (Values(in_home_).size() + Values(weight_home_).size() >= Values(out_.value).size()) {
       return;
     }
     const auto desc = primitives.MakeForward(cpu_.engine, WithRelu());
@@ -212,7 +224,7 @@ class CpuWeighted : public CpuLayer {
     const auto products = static_cast<double>(Values(weight_home_).size()) / weight[0];
     const double bias = bias_ ? LargestMagnitude(Values(bias_)) : 0.0;
     const double bound =
-        products * LargestMagnitude(Values(in_.memory())) * LargestMagnitude(Values(weight_home_)) +
+        products * LargestMagnitude(Values(in_home_)) * LargestMagnitude(Values(weight_home_)) +
         bias;
     return bound < std::numeric_limits<float>::max() / 2;  // half: sums are rounded
   }
@@ -229,6 +241,7 @@ class CpuWeighted : public CpuLayer {
   memory bias_;
   memory bias_gradient_;
   memory weight_home_;
+  memory in_home_;
   Formatted in_;
   Formatted weight_;
   Formatted in_for_weights_;
@@ -243,6 +256,10 @@ memory::desc BiasDesc(bool bias, int64_t size) {
   return {{size}, memory::data_type::f32, memory::format_tag::x};
 }
 
+memory::data_type FactorsOf(const CpuLayerInput& input) {
+  return input.options.bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
 std::unique_ptr<CpuLayer> MakeProduct(bool with_bias, const CpuLayerInput& input) {
   const int64_t out = input.layer.out.back();
   const LinearPrimitives primitives{
@@ -250,7 +267,8 @@ std::unique_ptr<CpuLayer> MakeProduct(bool with_bias, const CpuLayerInput& input
           .in = PlainDesc(input.batch_size, input.layer.in),
           .weight = {{out, input.layer.in.back()}, memory::data_type::f32, memory::format_tag::oi},
           .bias = BiasDesc(with_bias, out),
-          .out = PlainDesc(input.batch_size, input.layer.out)}};
+          .out = PlainDesc(input.batch_size, input.layer.out),
+          .factors = FactorsOf(input)}};
   return std::make_unique<CpuWeighted<LinearPrimitives>>(input, primitives);
 }
 
@@ -266,14 +284,15 @@ memory::desc WeightDesc(const Convolution& conv, const memory::dims& extents) {
 }
 
 template <typename Convolution>
-ConvolutionPrimitives PrimitivesOf(const Convolution& conv, const memory::desc& in,
-                                   const memory::desc& out) {
+ConvolutionPrimitives PrimitivesOf(const Convolution& conv, const CpuLayerInput& input,
+                                   const memory::desc& in, const memory::desc& out) {
   const size_t axes = in.dims().size() - 2;
   const auto same = [&](int value) { return memory::dims(axes, value); };
   return {.shapes = {.in = in,
                      .weight = WeightDesc(conv, same(conv.kernel)),
                      .bias = BiasDesc(conv.bias, conv.out),
-                     .out = out},
+                     .out = out,
+                     .factors = FactorsOf(input)},
           .strides = same(conv.stride),
           .dilates = same(conv.dilation - 1),
           .padding = same(conv.padding)};
@@ -296,7 +315,7 @@ class CpuConv1d : public CpuLayer {
       : in_(input.cpu, input.in, PlainDesc(input.batch_size, input.layer.in)),
         places_(ViewedInput(input)),
         convolution_({input.cpu, input.layer, input.batch_size, places_, input.options},
-                     PrimitivesOf(conv, PlacesDesc(input.batch_size, input.layer.in),
+                     PrimitivesOf(conv, input, PlacesDesc(input.batch_size, input.layer.in),
                                   PlacesDesc(input.batch_size, input.layer.out))),
         given_(input.cpu, convolution_.out(), PlacesDesc(input.batch_size, input.layer.out)) {
     const memory::desc rows = PlainDesc(input.batch_size, input.layer.out);
@@ -333,7 +352,7 @@ class CpuConv1d : public CpuLayer {
 
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Conv2d& conv, const CpuLayerInput& input) {
   return std::make_unique<CpuWeighted<ConvolutionPrimitives>>(
-      input, PrimitivesOf(conv, PlainDesc(input.batch_size, input.layer.in),
+      input, PrimitivesOf(conv, input, PlainDesc(input.batch_size, input.layer.in),
                           PlainDesc(input.batch_size, input.layer.out)));
 }
 
