@@ -22,6 +22,9 @@ constexpr int kCheckpointsKept = 2;
 constexpr int kTokensVocabulary = 50257;
 constexpr int kTextVocabulary = 256;
 
+// A step of the schedule leaves so much of the learning rate.
+constexpr double kDecayFactor = 0.1;
+
 constexpr int kInfraRestarts = 10;
 constexpr int kHangRestarts = 3;
 constexpr int kStartupRestarts = 3;
@@ -123,6 +126,24 @@ void FillAdamW(const FieldOrigins& origins, v1::AdamWSpec& adamw) {
   if (!origins.Given(path + "decay")) adamw.set_decay("matrices");
 }
 
+void FillAdam(const FieldOrigins& origins, v1::AdamSpec& adam) {
+  if (!adam.has_beta1()) adam.set_beta1(0.9);
+  if (!adam.has_beta2()) adam.set_beta2(0.999);
+  if (!origins.Given("train.optimizer.adam.epsilon")) adam.set_epsilon(1e-8);
+}
+
+void FillOptimizer(const FieldOrigins& origins, v1::OptimizerSpec& optimizer) {
+  if (optimizer.has_adamw()) FillAdamW(origins, *optimizer.mutable_adamw());
+  if (optimizer.has_adam()) FillAdam(origins, *optimizer.mutable_adam());
+}
+
+void FillSchedule(v1::ScheduleSpec& schedule) {
+  if (schedule.has_step() && !schedule.step().has_factor())
+    schedule.mutable_step()->set_factor(kDecayFactor);
+  if (schedule.has_multi_step() && !schedule.multi_step().has_factor())
+    schedule.mutable_multi_step()->set_factor(kDecayFactor);
+}
+
 // Precisions that only GPUs have imply device "cuda".
 void FillDevice(const FieldOrigins& origins, v1::TrainSpec& train) {
   if (!origins.Given("train.device")) train.set_device("auto");
@@ -140,8 +161,8 @@ void FillTrain(const FieldOrigins& origins, v1::TrainSpec& train) {
   if (!origins.Given("train.bucketCapMb")) train.set_bucket_cap_mb(25);
   if (!train.has_evaluate_every()) train.set_evaluate_every(1);
   FillData(origins, *train.mutable_data());
-  if (train.optimizer().has_adamw())
-    FillAdamW(origins, *train.mutable_optimizer()->mutable_adamw());
+  if (train.has_optimizer()) FillOptimizer(origins, *train.mutable_optimizer());
+  if (train.has_schedule()) FillSchedule(*train.mutable_schedule());
   if (train.has_checkpoint() && !origins.Given("train.checkpoint.keep"))
     train.mutable_checkpoint()->set_keep(kCheckpointsKept);
   if (train.has_model()) FillModel(origins, *train.mutable_model());

@@ -16,6 +16,7 @@
 #include "proto/job/field_check.h"
 #include "proto/job/job_spec.h"
 #include "proto/job/model_layers.h"
+#include "proto/job/update_check.h"
 
 namespace dp {
 namespace {
@@ -27,7 +28,7 @@ constexpr int kClasses = 10;
 class TrainCheck : private FieldCheck {
  public:
   TrainCheck(const v1::JobSpec& spec, const FieldOrigins& origins, const SampleShape& sample_shape)
-      : FieldCheck(origins), spec_(spec), sample_shape_(sample_shape) {}
+      : FieldCheck(origins), spec_(spec), origins_(origins), sample_shape_(sample_shape) {}
 
   absl::Status Run() {
     CheckTrain(spec_.train());
@@ -81,7 +82,7 @@ class TrainCheck : private FieldCheck {
              "train.resume.from.sha256 is missing, the hash of the checkpoint's manifest.json; "
              "dpctl fills it in where --resume is given");
     }
-    CheckOptimizer(train.optimizer());
+    Take(CheckUpdates(train, origins_));
   }
 
   void WeightsFile(const std::string& path, const std::string& file) {
@@ -174,43 +175,6 @@ class TrainCheck : private FieldCheck {
       Fail(path, absl::StrCat(path, " does not go with kind: ", data.kind(), "; leave it out"));
   }
 
-  void CheckOptimizer(const v1::OptimizerSpec& optimizer) {
-    if (optimizer.has_adamw()) return CheckAdamW(optimizer.adamw());
-    if (!optimizer.has_sgd())
-      Fail("train.optimizer",
-           "train.optimizer.sgd is missing, and adamw too; give one, as sgd: {learningRate: 0.05}");
-    const v1::SgdSpec& sgd = optimizer.sgd();
-    const std::string path = "train.optimizer.sgd";
-    CheckLearningRate(path, sgd.learning_rate(), "0.05");
-    Share(path + ".momentum", sgd.momentum());
-    AtLeast(path + ".weightDecay", sgd.weight_decay(), 0);
-    if (sgd.nesterov() && sgd.momentum() == 0) {
-      Fail(path + ".nesterov", absl::StrCat(path, ".nesterov is true without momentum; give ", path,
-                                            ".momentum, such as 0.9, or leave nesterov out"));
-    }
-  }
-
-  void CheckAdamW(const v1::AdamWSpec& adamw) {
-    const std::string path = "train.optimizer.adamw";
-    CheckLearningRate(path, adamw.learning_rate(), "0.001");
-    Share(path + ".beta1", adamw.beta1());
-    Share(path + ".beta2", adamw.beta2());
-    Above(path + ".epsilon", adamw.epsilon(), 0);
-    AtLeast(path + ".weightDecay", adamw.weight_decay(), 0);
-    OneOf(path + ".decay", adamw.decay(), {"matrices", "all"});
-  }
-
-  void CheckLearningRate(const std::string& optimizer, double value, const std::string& example) {
-    const std::string path = optimizer + ".learningRate";
-    if (!Given(path))
-      Fail(optimizer, absl::StrCat(path, " is missing; give one, as learningRate: ", example));
-    Above(path, value, 0);
-  }
-
-  void Share(const std::string& path, double value) {
-    if (!(value >= 0 && value < 1)) Fail(path, Wrong(path, value, "at least 0 and below 1"));
-  }
-
   void CheckModel(const v1::TrainSpec& train) {
     const v1::ModelSpec& model = train.model();
     const std::string path = "train.model";
@@ -286,6 +250,7 @@ class TrainCheck : private FieldCheck {
   }
 
   const v1::JobSpec& spec_;
+  const FieldOrigins& origins_;
   const SampleShape& sample_shape_;
 };
 

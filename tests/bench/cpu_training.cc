@@ -19,7 +19,6 @@
 #include "worker/engine/data/idx_dataset.h"
 #include "worker/engine/data/prefetch.h"
 #include "worker/engine/device/device.h"
-#include "worker/engine/device/statistics.h"
 
 namespace dp::engine {
 namespace {
@@ -74,13 +73,10 @@ absl::StatusOr<Training> Open(const Options& options, const Dataset& data) {
                                                                      ? Precision::kFloat32
                                                                      : Precision::kBfloat16},
                                                    t.values->span(), t.gradients->span()));
-  const auto trained = static_cast<size_t>(layout.Trained().size);
+  const SgdOptions sgd = {options.real("--lr"), options.real("--momentum"),
+                          options.real("--decay")};
   DP_ASSIGN_OR_RETURN(
-      t.optimizer,
-      t.device->MakeSgd({options.real("--lr"), options.real("--momentum"), options.real("--decay")},
-                        t.values->span().first(trained), t.gradients->span().first(trained)));
-  t.optimizer =
-      WithStatistics(std::move(t.optimizer), layout, t.gradients->span(), t.values->span());
+      t.optimizer, t.device->MakeOptimizer({sgd}, layout, t.values->span(), t.gradients->span()));
   return t;
 }
 
@@ -95,7 +91,7 @@ BatchResult RunEpoch(Training& t, const Dataset& data, const GlobalBatchSampler&
     total.count += result.count;
     if (mode == Mode::kEvaluate) continue;
     t.network->Backward(GradientScale(step->global_count, 1), [](int) {});
-    t.optimizer->Step(static_cast<int64_t>(step->batch.draw) + 1);
+    t.optimizer->Step({.number = static_cast<int64_t>(step->batch.draw) + 1});
   }
   return total;
 }

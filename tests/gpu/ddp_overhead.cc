@@ -108,7 +108,8 @@ class OneRank {
                         device_->Compile(layers, {.batch_size = options.number("--batch")},
                                          values_->span(), gradients));
     const SgdOptions sgd = {.learning_rate = 0.01f, .momentum = 0.9f};
-    DP_ASSIGN_OR_RETURN(optimizer_, device_->MakeSgd(sgd, values_->span(), gradients));
+    DP_ASSIGN_OR_RETURN(optimizer_,
+                        device_->MakeOptimizer({sgd}, LayOut(layers), values_->span(), gradients));
     reducer_ = std::make_unique<Reducer>(
         *group_, layout_, gradients_->span(),
         ReducerOptions{.gradients_on_device = device_->stream() != nullptr});
@@ -125,7 +126,7 @@ class OneRank {
       if (program.under_way() == program.under_way_max()) DP_RETURN_IF_ERROR(End(program));
       DP_RETURN_IF_ERROR(program.Begin({.batch = images_.batch(),
                                         .scale = 1.0f / static_cast<float>(images_.size()),
-                                        .number = ++steps_}));
+                                        .step = {.number = ++steps_}}));
     }
     while (program.under_way() > 0) DP_RETURN_IF_ERROR(End(program));
     return absl::ToDoubleMilliseconds(absl::Now() - began) / steps;

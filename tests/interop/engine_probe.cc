@@ -25,7 +25,6 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <sstream>
 
@@ -36,7 +35,6 @@
 #include "proto/job/model_layers.h"
 #include "worker/engine/data/sampler.h"
 #include "worker/engine/device/device.h"
-#include "worker/engine/device/statistics.h"
 
 namespace dp::engine {
 namespace {
@@ -80,10 +78,6 @@ std::vector<model::CheckedLayer> Layers(const std::string& preset) {
   return *model::CheckLanguageModel(*model::Preset(name), std::stoi(tokens), std::stoi(vocabulary));
 }
 
-// Makes an optimizer for a model's parameters.
-using MakeOptimizer = std::function<absl::StatusOr<std::unique_ptr<Optimizer>>(
-    Device&, const ParameterLayout&, absl::Span<float>, absl::Span<const float>)>;
-
 // A preset on the CPU. Its parameters are files in a directory.
 class Model {
  public:
@@ -107,21 +101,21 @@ class Model {
     }
   }
 
-  std::vector<float> Train(int batch_size, int steps, const MakeOptimizer& make) {
+  std::vector<float> Train(int batch_size, int steps, const OptimizerOptions& options) {
     const auto network = Compile(batch_size);
-    const auto optimizer = Make(make);
+    const auto optimizer = *device_->MakeOptimizer(options, layout_, values(), gradients());
     std::vector<float> losses;
     for (int step = 0; step < steps; ++step) {
       losses.push_back(Backward(*network, batch_size, step));
-      optimizer->Step(step + 1);
+      optimizer->Step({.number = step + 1});
     }
     return losses;
   }
-  void Update(int steps, const MakeOptimizer& make) {
-    const auto optimizer = Make(make);
+  void Update(int steps, const OptimizerOptions& options) {
+    const auto optimizer = *device_->MakeOptimizer(options, layout_, values(), gradients());
     for (int step = 1; step <= steps; ++step) {
       Load(gradients(), "." + std::to_string(step) + ".f32");
-      optimizer->Step(step);
+      optimizer->Step({.number = step});
     }
   }
   void ComputeGradients(int batch_size) {
@@ -137,13 +131,6 @@ class Model {
   absl::Span<float> gradients() { return gradients_->span(); }
 
  private:
-  std::unique_ptr<Optimizer> Make(const MakeOptimizer& make) {
-    const ParameterLayout trained = layout_.Trained();
-    const auto size = static_cast<size_t>(trained.size);
-    auto optimizer = *make(*device_, trained, values().first(size), gradients().first(size));
-    return WithStatistics(std::move(optimizer), layout_, gradients(), values());
-  }
-
   std::unique_ptr<Network> Compile(int batch_size) {
     images_ = ReadFile<float>(dir_ + "/images.f32");
     labels_ = ReadFile<int32_t>(dir_ + "/labels.i32");
@@ -195,20 +182,9 @@ void DumpLayout(const ParameterLayout& layout) {
   }
 }
 
-MakeOptimizer Sgd(const SgdOptions& options) {
-  return [options](Device& device, const ParameterLayout&, absl::Span<float> values,
-                   absl::Span<const float> gradients) {
-    return device.MakeSgd(options, values, gradients);
-  };
-}
-
-MakeOptimizer AdamW(double learning_rate, double decay, const std::string& what) {
-  const AdamWOptions options{
-      .learning_rate = learning_rate, .weight_decay = decay, .decay_all = what == "all"};
-  return [options](Device& device, const ParameterLayout& layout, absl::Span<float> values,
-                   absl::Span<const float> gradients) {
-    return device.MakeAdamW(options, layout, values, gradients);
-  };
+OptimizerOptions AdamW(double learning_rate, double decay, const std::string& what) {
+  return {AdamWOptions{
+      .learning_rate = learning_rate, .weight_decay = decay, .decay_all = what == "all"}};
 }
 
 void Run(const std::vector<std::string>& arguments) {
@@ -233,11 +209,11 @@ void Run(const std::vector<std::string>& arguments) {
     return model.Save(model.values(), ".f32");
   }
   DP_CHECK(verb == "train" || verb == "adamw");
-  const MakeOptimizer make =
+  const OptimizerOptions options =
       verb == "adamw" ? AdamW(number(5), number(6), arguments.at(7))
-                      : Sgd({static_cast<float>(number(5)), static_cast<float>(number(6)),
-                             static_cast<float>(number(7)), whole(8) != 0});
-  WriteFile(dir + "/losses.f32", model.Train(whole(3), whole(4), make));
+                      : OptimizerOptions{SgdOptions{number(5), static_cast<float>(number(6)),
+                                                    static_cast<float>(number(7)), whole(8) != 0}};
+  WriteFile(dir + "/losses.f32", model.Train(whole(3), whole(4), options));
   model.Save(model.values(), ".f32");
 }
 

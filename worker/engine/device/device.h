@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -94,6 +95,16 @@ class Array {
   virtual absl::Span<float> span() = 0;
 };
 
+struct OptimizerOptions {
+  std::variant<SgdOptions, AdamWOptions> update;
+};
+
+// The inputs of an optimizer's step that change from step to step, beside the gradients.
+struct OptimizerStep {
+  int64_t number = 1;               // counted from 1 since the training began
+  double learning_rate_factor = 1;  // of the options' learning rate (nn/learning_rate.h)
+};
+
 // One array of an optimizer's state between steps.
 struct OptimizerState {
   absl::string_view name;  // PyTorch's: "velocity", "exp_avg", "exp_avg_sq"
@@ -104,8 +115,7 @@ struct OptimizerState {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // Takes step `number`, counted from 1 since the training began.
-  virtual void Step(int64_t number) = 0;
+  virtual void Step(const OptimizerStep& step) = 0;
   // The arrays of its state between steps, each in the layout of the values. A training resumed
   // from values, state and number takes the same steps. On a device other than the CPU, the
   // addresses are as in Array::span().
@@ -136,8 +146,8 @@ class StepProgram {
   struct Input {
     // If the data set is on the device, only `samples`, `count` and `draw` are used.
     Batch batch;
-    float scale = 1;     // of the gradients and the loss
-    int64_t number = 1;  // of the optimizer's step
+    float scale = 1;  // of the gradients and the loss
+    OptimizerStep step = {};
     bool leaving = false;
   };
 
@@ -173,14 +183,10 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Network>> Compile(
       absl::Span<const model::CheckedLayer> layers, const NetworkOptions& options,
       absl::Span<const float> values, absl::Span<float> gradients) = 0;
-  // `values` and `gradients` have equal sizes and must outlive the optimizer.
+  // `values` and `gradients` are arrays in `layout` and must outlive the optimizer.
   // Errors: ResourceExhausted.
-  virtual absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const SgdOptions& options,
-                                                             absl::Span<float> values,
-                                                             absl::Span<const float> gradients) = 0;
-  // As MakeSgd, for arrays in `layout`.
-  virtual absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(
-      const AdamWOptions& options, const ParameterLayout& layout, absl::Span<float> values,
+  virtual absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(
+      const OptimizerOptions& options, const ParameterLayout& layout, absl::Span<float> values,
       absl::Span<const float> gradients) = 0;
   // For a network and an optimizer that this device made. Null if the device has nothing faster
   // than their own calls. Errors: as Compile's.

@@ -9,7 +9,8 @@ namespace {
 
 // The factors of one step.
 struct AdamWFactors {
-  float keep;  // of a value that decays
+  float keep;   // of a value that decays
+  float decay;  // of a value that decays by its gradient
   float beta1, beta1_rest;
   float beta2, beta2_rest;
   float rate;         // learning rate, corrected for the first moment's start at zero
@@ -20,7 +21,9 @@ struct AdamWFactors {
 AdamWFactors FactorsOf(const AdamWOptions& options, int64_t step) {
   const double t = static_cast<double>(step);
   const auto f = [](double value) { return static_cast<float>(value); };
-  return {.keep = f(1 - options.learning_rate * options.weight_decay),
+  const bool in_gradient = options.decay_in_gradient;
+  return {.keep = in_gradient ? 1.0f : f(1 - options.learning_rate * options.weight_decay),
+          .decay = in_gradient ? f(options.weight_decay) : 0.0f,
           .beta1 = f(options.beta1),
           .beta1_rest = f(1 - options.beta1),
           .beta2 = f(options.beta2),
@@ -30,10 +33,13 @@ AdamWFactors FactorsOf(const AdamWOptions& options, int64_t step) {
           .epsilon = f(options.epsilon)};
 }
 
-void UpdateRange(const AdamWFactors& f, float keep, int64_t size, const float* __restrict gradient,
-                 float* __restrict first, float* __restrict second, float* __restrict value) {
+// A template, so that the loop has no branch and vectorizes.
+template <bool kDecaysInGradient>
+void UpdateByAdamW(const AdamWFactors& f, float keep, int64_t size,
+                   const float* __restrict gradient, float* __restrict first,
+                   float* __restrict second, float* __restrict value) {
   for (int64_t i = 0; i < size; ++i) {
-    const float g = gradient[i];
+    const float g = kDecaysInGradient ? gradient[i] + f.decay * value[i] : gradient[i];
     first[i] = f.beta1 * first[i] + f.beta1_rest * g;
     second[i] = f.beta2 * second[i] + f.beta2_rest * g * g;
     const float root = std::sqrt(second[i]) / f.second_root + f.epsilon;
@@ -52,9 +58,10 @@ void AdamWStep(const AdamWOptions& options, int64_t step, const ParameterLayout&
   const AdamWFactors factors = FactorsOf(options, step);
   for (const Parameter& p : layout.parameters) {
     const bool decays = options.decay_all || p.shape.size() >= 2;
-    UpdateRange(factors, decays ? factors.keep : 1.0f, p.size, gradients.data() + p.offset,
-                moments.first.data() + p.offset, moments.second.data() + p.offset,
-                values.data() + p.offset);
+    const auto update = decays && factors.decay != 0 ? UpdateByAdamW<true> : UpdateByAdamW<false>;
+    update(factors, decays ? factors.keep : 1.0f, p.size, gradients.data() + p.offset,
+           moments.first.data() + p.offset, moments.second.data() + p.offset,
+           values.data() + p.offset);
   }
 }
 

@@ -16,6 +16,8 @@ struct AdamWOptions {
   // Whether biases and the weights of norms decay too; otherwise only matrices do (two axes or
   // more).
   bool decay_all = false;
+  // torch.optim.Adam: the gradient g + d w takes the place of g, and values do not decay otherwise.
+  bool decay_in_gradient = false;
 };
 
 // The state of AdamW between steps, in the layout of the values; zeros at the start.
@@ -29,6 +31,8 @@ struct AdamWMoments {
 //
 //    w = w - r d w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;
 //    w = w - r / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + epsilon).
+//
+// With decay_in_gradient it is torch.optim.Adam: g = g + d w comes first, in place of w - r d w.
 void AdamWStep(const AdamWOptions& options, int64_t step, const ParameterLayout& layout,
                absl::Span<const float> gradients, const AdamWMoments& moments,
                absl::Span<float> values);

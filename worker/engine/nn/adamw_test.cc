@@ -60,6 +60,26 @@ TEST(AdamWTest, DecayIsOfTheValueAloneAndOfMatricesAlone) {
   EXPECT_FLOAT_EQ(run.values[16], 1.8f);
 }
 
+// By hand: the gradient 0 + 0.5 * 2 = 1 gives a full step, and the value does not decay besides.
+TEST(AdamWTest, AdamAddsTheDecayToTheGradient) {
+  AdamWArrays run;
+  run.Step(
+      {.learning_rate = 0.1, .weight_decay = 0.5, .decay_all = true, .decay_in_gradient = true}, 1);
+  EXPECT_NEAR(run.first[0], 0.1, 1e-7);
+  EXPECT_NEAR(run.values[0], 1.9, 1e-6);
+  EXPECT_NEAR(run.values[16], 1.9, 1e-6);
+}
+
+TEST(AdamWTest, AdamWithoutDecayIsAdamWWithoutDecay) {
+  AdamWArrays adam, adamw;
+  for (int step = 1; step <= 3; ++step) {
+    for (AdamWArrays* run : {&adam, &adamw}) run->gradients[0] = run->gradients[16] = 0.3f * step;
+    adam.Step({.learning_rate = 0.1, .weight_decay = 0, .decay_in_gradient = true}, step);
+    adamw.Step({.learning_rate = 0.1, .weight_decay = 0}, step);
+  }
+  EXPECT_EQ(adam.values, adamw.values);
+}
+
 TEST(AdamWTest, EpsilonIsAddedToTheRoot) {
   AdamWArrays run;
   run.gradients[0] = 1;

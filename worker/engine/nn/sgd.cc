@@ -9,7 +9,8 @@ namespace {
 template <bool kNesterov>
 void UpdateBySgd(const SgdOptions& options, size_t size, const float* __restrict gradient,
                  float* __restrict v, float* __restrict value) {
-  const auto [learning_rate, momentum, weight_decay, nesterov] = options;
+  const auto learning_rate = static_cast<float>(options.learning_rate);
+  const float momentum = options.momentum, weight_decay = options.weight_decay;
   for (size_t i = 0; i < size; ++i) {
     const float d = gradient[i] + weight_decay * value[i];
     v[i] = momentum * v[i] + d;

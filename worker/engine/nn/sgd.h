@@ -5,7 +5,7 @@
 namespace dp::engine {
 
 struct SgdOptions {
-  float learning_rate = 0;
+  double learning_rate = 0;
   float momentum = 0;
   float weight_decay = 0;
   bool nesterov = false;

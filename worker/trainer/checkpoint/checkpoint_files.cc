@@ -174,7 +174,7 @@ absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(const std::string& job_directo
   manifest.set_format(kFormat);
   DP_RETURN_IF_ERROR(WriteTensors(kModelFile, StateDict(layout, state.values), partial, manifest));
   DP_RETURN_IF_ERROR(
-      WriteTensors(kOptimizerFile, OptimizerTensors(state, layout.Trained()), partial, manifest));
+      WriteTensors(kOptimizerFile, OptimizerTensors(state, layout), partial, manifest));
   const std::string json = Json(manifest);
   DP_RETURN_IF_ERROR(partial.Write(kManifestFile, json));
   DP_RETURN_IF_ERROR(SyncDirectory(partial.path()));
@@ -215,7 +215,7 @@ absl::StatusOr<TrainingState> ReadTensors(const std::string& path,
   for (const std::string& array : arrays) {
     state.optimizer.push_back({.name = array, .values = {}});
     DP_RETURN_IF_ERROR(
-        Scatter(path, optimizer, PrefixOf(array), layout.Trained(), state.optimizer.back().values));
+        Scatter(path, optimizer, PrefixOf(array), layout, state.optimizer.back().values));
   }
   return state;
 }

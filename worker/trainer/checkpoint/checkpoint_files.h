@@ -29,8 +29,7 @@ struct OptimizerArray {
 struct TrainingState {
   v1::CheckpointManifest manifest;  // without `files`
   std::vector<float> values;        // in the model's layout
-  // The optimizer's state, in the order of Optimizer::state(); each array in the layout of what is
-  // trained.
+  // The optimizer's state, in the order of Optimizer::state(); each array in the model's layout.
   std::vector<OptimizerArray> optimizer;
 };
 

@@ -48,6 +48,10 @@ absl::Status CheckFits(const v1::CheckpointManifest& checkpoint,
       Same("train.globalBatchSize", checkpoint.global_batch_size(), now.global_batch_size()));
   DP_RETURN_IF_ERROR(Same("train.data.shuffle", checkpoint.shuffle(), now.shuffle()));
   DP_RETURN_IF_ERROR(Same("train.data.dropLast", checkpoint.drop_last(), now.drop_last()));
+  // Releases without schedules wrote none.
+  if (!checkpoint.schedule().empty()) {
+    DP_RETURN_IF_ERROR(Same("train.schedule", checkpoint.schedule(), now.schedule()));
+  }
   if (SumOrderOf(checkpoint)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the checkpoint's training sums gradients in the order \"", checkpoint.sum_order(),
@@ -89,8 +93,8 @@ v1::CheckpointManifest ManifestOf(const TrainingPlan& plan, const Environment& e
   manifest.set_global_batch_size(plan.global_batch_size);
   manifest.set_shuffle(plan.shuffle);
   manifest.set_drop_last(plan.drop_last);
-  manifest.set_optimizer(std::holds_alternative<engine::AdamWOptions>(plan.optimizer) ? "adamw"
-                                                                                      : "sgd");
+  manifest.set_optimizer(OptimizerName(plan));
+  manifest.set_schedule(NameOf(plan.schedule));
   for (const engine::Parameter& parameter : layout.parameters) {
     v1::ManifestTensor* tensor = manifest.add_tensors();
     tensor->set_name(parameter.name);

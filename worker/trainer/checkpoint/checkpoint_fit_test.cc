@@ -57,6 +57,16 @@ TEST(CheckpointFitTest, AnotherOptimizerIsRefusedAndNoneIsSgd) {
             "the checkpoint was made with train.optimizer sgd, and this job has adamw");
 }
 
+TEST(CheckpointFitTest, AnotherScheduleIsRefusedUnlessTheCheckpointIsOlderThanSchedules) {
+  v1::CheckpointManifest constant = AManifest(), cosine = AManifest();
+  constant.set_schedule("constant");
+  cosine.set_schedule("cosine to 0.1");
+  EXPECT_TRUE(CheckFits(cosine, cosine).ok());
+  EXPECT_TRUE(CheckFits(AManifest(), cosine).ok());
+  EXPECT_EQ(CheckFits(constant, cosine).message(),
+            "the checkpoint was made with train.schedule constant, and this job has cosine to 0.1");
+}
+
 TEST(CheckpointFitTest, SumsAreInTheOrderThatIsRecordedAndElseInThatOfTheRanks) {
   v1::CheckpointManifest checkpoint = AManifest();
   EXPECT_EQ(SumOrderOf(checkpoint), engine::ReduceOrder::kRank);

@@ -52,7 +52,11 @@ absl::StatusOr<TrainingEnd> TrainLoop::Run() {
 }
 
 void TrainLoop::StepDone(double loss, int64_t samples) {
-  parts_.progress.StepDone(loss, samples);
+  const engine::OptimizerStep step = OptimizerStepOf(parts_.progress.steps() + 1);
+  parts_.progress.StepDone(
+      {.loss = loss,
+       .samples = samples,
+       .learning_rate = LearningRate(parts_.plan) * step.learning_rate_factor});
   if (!std::exchange(stepped_, true)) parts_.first_step_done();
 }
 
@@ -119,7 +123,7 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   DP_RETURN_IF_ERROR(parts_.reducer.Settle());
   DP_RETURN_IF_ERROR(parts_.model.device->status());
   DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
-  parts_.model.optimizer->Step(parts_.progress.steps() + 1);
+  parts_.model.optimizer->Step(OptimizerStepOf(parts_.progress.steps() + 1));
   StepDone(averaged.loss, step.global_count);
   // If no step is left, the training is done rather than handed over.
   leaving_ = averaged.leaving > 0 && !finished();
@@ -158,6 +162,12 @@ absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
 float TrainLoop::ScaleOf(const engine::Prefetch::Step& step) const {
   const int64_t labels = step.global_count * parts_.train_set.labels_per_sample();
   return engine::GradientScale(labels, parts_.group.size());
+}
+
+engine::OptimizerStep TrainLoop::OptimizerStepOf(int64_t number) const {
+  return {.number = number,
+          .learning_rate_factor = engine::LearningRateFactor(parts_.plan.schedule, number,
+                                                             parts_.sampler.steps(), steps_total_)};
 }
 
 // Every rank has the same loss and fails at the same step. Later steps cannot repair it: the

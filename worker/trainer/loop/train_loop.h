@@ -92,6 +92,7 @@ class TrainLoop {
   float ScaleOf(const engine::Prefetch::Step& step) const;
   // Steps that were begun, including those in flight in the program.
   int64_t steps_begun() const;
+  engine::OptimizerStep OptimizerStepOf(int64_t number) const;
   absl::Status CheckWeights(int epoch) const;
   absl::Status EvaluateAfter(int epoch);
   void TellSaved();

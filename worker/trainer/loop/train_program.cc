@@ -50,8 +50,10 @@ absl::Status TrainLoop::BeginStep(const engine::Prefetch::Step& step) {
   const int64_t number = steps_begun() + 1;
   const bool leaving = parts_.asked_to_leave();
   ReachFaultPoint("step", number);
-  DP_RETURN_IF_ERROR(parts_.program->Begin(
-      {.batch = step.batch, .scale = ScaleOf(step), .number = number, .leaving = leaving}));
+  DP_RETURN_IF_ERROR(parts_.program->Begin({.batch = step.batch,
+                                            .scale = ScaleOf(step),
+                                            .step = OptimizerStepOf(number),
+                                            .leaving = leaving}));
   DP_RETURN_IF_ERROR(parts_.model.device->status());
   begun_.push_back(step.global_count);
   if (leaving && parts_.group.size() == 1) last_step_ = number;

@@ -37,16 +37,18 @@ void Progress::EpochBegan(int epoch) {
   if (epoch != at_.epoch) at_ = {.step = at_.step, .epoch = epoch, .sum_order = at_.sum_order};
 }
 
-void Progress::StepDone(double loss, int64_t samples) {
+void Progress::StepDone(const StepReport& report) {
   ++at_.step;
   ++at_.step_of_epoch;
-  at_.epoch_loss_sum += loss * static_cast<double>(samples);
-  at_.epoch_samples += samples;
-  samples_here_ += samples;
+  at_.epoch_loss_sum += report.loss * static_cast<double>(report.samples);
+  at_.epoch_samples += report.samples;
+  samples_here_ += report.samples;
+  learning_rate_ = report.learning_rate;
   if (options_.rank != 0) return;
   v1::Metric metric = NewMetric("step");
-  metric.set_loss(loss);
-  SetRate(samples, step_began_, metric);
+  metric.set_loss(report.loss);
+  metric.set_learning_rate(report.learning_rate);
+  SetRate(report.samples, step_began_, metric);
   log_.Write(metric);
   step_began_ = clock_.Now();
 }
@@ -56,6 +58,7 @@ void Progress::EpochDone() {
   v1::Metric metric = NewMetric("epoch");
   metric.set_loss(at_.epoch_loss_sum / static_cast<double>(at_.epoch_samples));
   metric.set_epochs_total(options_.epochs_total);
+  if (learning_rate_) metric.set_learning_rate(*learning_rate_);
   SetRate(samples_here_, epoch_began_, metric);
   metric.set_samples(static_cast<int32_t>(at_.epoch_samples));
   log_.Write(metric);

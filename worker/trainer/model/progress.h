@@ -27,6 +27,13 @@ struct Position {
   engine::ReduceOrder sum_order = engine::ReduceOrder::kTree;
 };
 
+// An optimizer step of all ranks, as it is reported.
+struct StepReport {
+  double loss = 0;      // mean over the samples
+  int64_t samples = 0;  // of all ranks
+  double learning_rate = 0;
+};
+
 // Reports a rank's progress as metrics (proto/dp/v1/metrics.proto). Every rank reports its start
 // and its end; only rank 0 reports steps, epochs and evaluations. Not thread-safe.
 class Progress {
@@ -50,8 +57,7 @@ class Progress {
   void Resumed(const Position& position, v1::Metric told);
   // `epoch` is the next epoch, or the epoch of the resumed position.
   void EpochBegan(int epoch);
-  // One optimizer step over `samples` samples of all ranks, with mean loss `loss`.
-  void StepDone(double loss, int64_t samples);
+  void StepDone(const StepReport& report);
   void EpochDone();
   void Evaluated(const Evaluation& evaluation);
   void Ended();
@@ -75,6 +81,7 @@ class Progress {
   absl::Time began_;
   Position at_;
   std::optional<Evaluation> last_evaluation_;
+  std::optional<double> learning_rate_;  // of the last step in this process
 
   // The current epoch, in this process. Evaluation does not count towards an epoch's time.
   absl::Time epoch_began_;

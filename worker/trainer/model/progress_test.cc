@@ -32,8 +32,8 @@ class ProgressTest : public ::testing::Test {
 TEST_F(ProgressTest, AnEpochsLossWeighsStepsByTheirSamples) {
   Progress progress = Make(/*rank=*/0);
   progress.EpochBegan(1);
-  progress.StepDone(/*loss=*/1.0, /*samples=*/100);
-  progress.StepDone(/*loss=*/4.0, /*samples=*/50);
+  progress.StepDone({.loss = 1.0, .samples = 100, .learning_rate = 0.5});
+  progress.StepDone({.loss = 4.0, .samples = 50, .learning_rate = 0.25});
   clock_.Advance(absl::Seconds(3));
   progress.EpochDone();
   const v1::Metric epoch = Metrics().back();
@@ -41,6 +41,16 @@ TEST_F(ProgressTest, AnEpochsLossWeighsStepsByTheirSamples) {
   EXPECT_DOUBLE_EQ(epoch.loss(), 2.0);
   EXPECT_DOUBLE_EQ(epoch.images_per_second(), 50.0);
   EXPECT_EQ(epoch.step(), 2);
+}
+
+TEST_F(ProgressTest, StepsTellTheirLearningRateAndAnEpochThatOfItsLastStep) {
+  Progress progress = Make(/*rank=*/0);
+  progress.EpochBegan(1);
+  progress.StepDone({.loss = 1, .samples = 10, .learning_rate = 0.5});
+  EXPECT_DOUBLE_EQ(Metrics().back().learning_rate(), 0.5);
+  progress.StepDone({.loss = 1, .samples = 10, .learning_rate = 0.25});
+  progress.EpochDone();
+  EXPECT_DOUBLE_EQ(Metrics().back().learning_rate(), 0.25);
 }
 
 TEST_F(ProgressTest, AnEpochThatEndsAsItIsResumedHasNoRate) {
@@ -60,7 +70,7 @@ TEST_F(ProgressTest, TheRateOfTextsIsInTokens) {
   Progress progress({.tokens_per_sample = 64}, *log_, clock_);
   progress.EpochBegan(1);
   clock_.Advance(absl::Seconds(2));
-  progress.StepDone(/*loss=*/1.0, /*samples=*/10);
+  progress.StepDone({.loss = 1.0, .samples = 10});
   const v1::Metric step = Metrics().back();
   EXPECT_DOUBLE_EQ(step.tokens_per_second(), 320.0);
   EXPECT_FALSE(step.has_images_per_second());
@@ -70,7 +80,7 @@ TEST_F(ProgressTest, OnlyRankZeroTellsStepsButEveryRankItsStartAndEnd) {
   Progress progress = Make(/*rank=*/1);
   progress.Started();
   progress.EpochBegan(1);
-  progress.StepDone(1.0, 100);
+  progress.StepDone({.loss = 1.0, .samples = 100});
   progress.EpochDone();
   progress.Evaluated({.loss = 1, .accuracy = 0.5, .samples = 10});
   progress.Ended();

@@ -5,9 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/overloaded.h"
 #include "base/status.h"
-#include "worker/engine/device/statistics.h"
 
 namespace dp::trainer {
 namespace {
@@ -36,31 +34,6 @@ absl::Status InitializeValues(const TrainingPlan& plan, RankModel& model) {
   DP_ASSIGN_OR_RETURN(model.values, model.device->Allocate(model.layout.size));
   model.device->Write(initial, model.values->span());
   return absl::OkStatus();
-}
-
-// For the parameters that are trained: a range at the beginning of the arrays.
-absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeTrainedOptimizer(
-    const TrainingPlan& plan, RankModel& model, absl::Span<const float> gradients) {
-  const engine::ParameterLayout trained = model.layout.Trained();
-  const auto size = static_cast<size_t>(trained.size);
-  const absl::Span<float> values = model.values->span().first(size);
-  return std::visit(Overloaded{
-                        [&](const engine::SgdOptions& sgd) {
-                          return model.device->MakeSgd(sgd, values, gradients.first(size));
-                        },
-                        [&](const engine::AdamWOptions& adamw) {
-                          return model.device->MakeAdamW(adamw, trained, values,
-                                                         gradients.first(size));
-                        },
-                    },
-                    plan.optimizer);
-}
-
-absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeOptimizer(
-    const TrainingPlan& plan, RankModel& model, absl::Span<const float> gradients) {
-  DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Optimizer> trained,
-                      MakeTrainedOptimizer(plan, model, gradients));
-  return engine::WithStatistics(std::move(trained), model.layout, gradients, model.values->span());
 }
 
 }  // namespace
@@ -118,7 +91,9 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
       .batch_size = batch_size, .seed = plan.seed, .precision = plan.precision};
   DP_ASSIGN_OR_RETURN(
       model.network, model.device->Compile(model.layers, options, model.values->span(), gradients));
-  DP_ASSIGN_OR_RETURN(model.optimizer, MakeOptimizer(plan, model, gradients));
+  DP_ASSIGN_OR_RETURN(
+      model.optimizer,
+      model.device->MakeOptimizer({plan.optimizer}, model.layout, model.values->span(), gradients));
   return model;
 }
 

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "proto/convert/time.h"
 #include "proto/job/model_layers.h"
+#include "worker/trainer/model/schedule_plan.h"
 
 namespace dp::trainer {
 namespace {
@@ -20,7 +21,7 @@ engine::IdxDatasetOptions ImagesOf(const v1::DataSpec& spec) {
 }
 
 engine::SgdOptions SgdOf(const v1::SgdSpec& spec) {
-  return {.learning_rate = static_cast<float>(spec.learning_rate()),
+  return {.learning_rate = spec.learning_rate(),
           .momentum = static_cast<float>(spec.momentum()),
           .weight_decay = static_cast<float>(spec.weight_decay()),
           .nesterov = spec.nesterov()};
@@ -42,6 +43,22 @@ engine::AdamWOptions AdamWOf(const v1::AdamWSpec& spec) {
           .epsilon = OrDefault(spec.epsilon(), 1e-8),
           .weight_decay = spec.has_weight_decay() ? spec.weight_decay() : 0.01,
           .decay_all = spec.decay() == "all"};
+}
+
+engine::AdamWOptions AdamOf(const v1::AdamSpec& spec) {
+  return {.learning_rate = spec.learning_rate(),
+          .beta1 = spec.has_beta1() ? spec.beta1() : 0.9,
+          .beta2 = spec.has_beta2() ? spec.beta2() : 0.999,
+          .epsilon = OrDefault(spec.epsilon(), 1e-8),
+          .weight_decay = spec.weight_decay(),
+          .decay_all = true,
+          .decay_in_gradient = true};
+}
+
+std::variant<engine::SgdOptions, engine::AdamWOptions> UpdateOf(const v1::OptimizerSpec& spec) {
+  if (spec.has_adamw()) return AdamWOf(spec.adamw());
+  if (spec.has_adam()) return AdamOf(spec.adam());
+  return SgdOf(spec.sgd());
 }
 
 absl::StatusOr<engine::Precision> PrecisionOf(const std::string& name) {
@@ -66,6 +83,16 @@ CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {
 int64_t TokensPerSample(const TrainingPlan& plan) {
   const auto* text = std::get_if<engine::TokenDatasetOptions>(&plan.data);
   return text == nullptr ? 0 : text->context;
+}
+
+std::string OptimizerName(const TrainingPlan& plan) {
+  const auto* adamw = std::get_if<engine::AdamWOptions>(&plan.optimizer);
+  if (adamw == nullptr) return "sgd";
+  return adamw->decay_in_gradient ? "adam" : "adamw";
+}
+
+double LearningRate(const TrainingPlan& plan) {
+  return std::visit([](const auto& options) { return options.learning_rate; }, plan.optimizer);
 }
 
 std::string NameOf(engine::Precision precision) {
@@ -101,11 +128,8 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   }
   DP_ASSIGN_OR_RETURN(plan.layers, ModelLayers(train.model()));
   DP_ASSIGN_OR_RETURN(plan.precision, PrecisionOf(train.precision()));
-  if (train.optimizer().has_adamw()) {
-    plan.optimizer = AdamWOf(train.optimizer().adamw());
-  } else {
-    plan.optimizer = SgdOf(train.optimizer().sgd());
-  }
+  plan.optimizer = UpdateOf(train.optimizer());
+  plan.schedule = ScheduleOf(train.schedule());
   if (!train.backend().empty()) plan.backend = train.backend();
   plan.threads = OrDefault(spec.threads_per_rank(), 1);
   plan.bucket_bytes_max = static_cast<int64_t>(OrDefault(train.bucket_cap_mb(), 25.0) * (1 << 20));

@@ -13,6 +13,7 @@
 #include "worker/engine/data/token_dataset.h"
 #include "worker/engine/device/device.h"
 #include "worker/engine/nn/adamw.h"
+#include "worker/engine/nn/learning_rate.h"
 #include "worker/engine/nn/sgd.h"
 
 namespace dp::trainer {
@@ -49,6 +50,7 @@ struct TrainingPlan {
   std::vector<model::LayerSpec> layers;
   engine::Precision precision = engine::Precision::kFloat32;
   std::variant<engine::SgdOptions, engine::AdamWOptions> optimizer;
+  engine::LearningRateSchedule schedule;
   std::string backend = "auto";
   int threads = 1;
   int64_t bucket_bytes_max = 25 << 20;
@@ -63,6 +65,14 @@ struct TrainingPlan {
 
 // The length of a text sample; 0 if samples are images.
 int64_t TokensPerSample(const TrainingPlan& plan);
+
+// The optimizer's name in a job file: "sgd", "adamw" or "adam".
+std::string OptimizerName(const TrainingPlan& plan);
+// The learning rate of the optimizer, before the schedule's factor.
+double LearningRate(const TrainingPlan& plan);
+// The schedule in words, such as "100 warmupSteps, then cosine to 0.1"; "constant" if the rate does
+// not change.
+std::string NameOf(const engine::LearningRateSchedule& schedule);
 
 // The name that train.precision uses.
 std::string NameOf(engine::Precision precision);

@@ -84,6 +84,33 @@ TEST(TrainingPlanTest, ATextAndAdamWAreTaken) {
   EXPECT_TRUE(adamw.decay_all);
 }
 
+TEST(TrainingPlanTest, AdamIsAdamWThatDecaysInTheGradient) {
+  const auto plan = Plan("train { optimizer { adam { learning_rate: 0.5 weight_decay: 0.25 } } }");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto& adam = std::get<engine::AdamWOptions>(plan->optimizer);
+  EXPECT_EQ(adam.beta2, 0.999);
+  EXPECT_EQ(adam.weight_decay, 0.25);
+  EXPECT_TRUE(adam.decay_in_gradient && adam.decay_all);
+  EXPECT_EQ(OptimizerName(*plan), "adam");
+  EXPECT_EQ(LearningRate(*plan), 0.5);
+}
+
+TEST(TrainingPlanTest, SchedulesAreTaken) {
+  const auto name = [](const std::string& schedule) {
+    const auto plan = Plan("train { schedule { " + schedule + " } }");
+    return plan.ok() ? NameOf(plan->schedule) : plan.status().ToString();
+  };
+  EXPECT_EQ(name(""), "constant");
+  EXPECT_EQ(name("warmup_steps: 5"), "5 warmupSteps, then constant");
+  EXPECT_EQ(name("warmup_steps: 5 cosine { min_factor: 0.1 steps: 7 }"),
+            "5 warmupSteps, then cosine to 0.1 in 7 steps");
+  EXPECT_EQ(name("linear { }"), "linear to 0");
+  EXPECT_EQ(name("step { every_epochs: 3 factor: 0.5 }"), "times 0.5 every 3 epochs");
+  EXPECT_EQ(name("step { every_steps: 4 }"), "times 0.1 every 4 steps");
+  EXPECT_EQ(name("multi_step { at_epochs: 3 at_epochs: 6 }"), "times 0.1 at epochs 3, 6");
+  EXPECT_EQ(name("multi_step { at_steps: 3 factor: 2 }"), "times 2 at steps 3");
+}
+
 TEST(TrainingPlanTest, AnUnknownPresetIsNamed) {
   EXPECT_THAT(Plan("train { model { preset: 'gpt9' } }").status().message(), HasSubstr("gpt9"));
 }

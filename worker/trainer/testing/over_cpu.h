@@ -19,15 +19,10 @@ class OverCpu : public engine::Device {
       absl::Span<const float> values, absl::Span<float> gradients) override {
     return cpu_->Compile(layers, options, values, gradients);
   }
-  absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeSgd(
-      const engine::SgdOptions& options, absl::Span<float> values,
-      absl::Span<const float> gradients) override {
-    return cpu_->MakeSgd(options, values, gradients);
-  }
-  absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeAdamW(
-      const engine::AdamWOptions& options, const engine::ParameterLayout& layout,
+  absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeOptimizer(
+      const engine::OptimizerOptions& options, const engine::ParameterLayout& layout,
       absl::Span<float> values, absl::Span<const float> gradients) override {
-    return cpu_->MakeAdamW(options, layout, values, gradients);
+    return cpu_->MakeOptimizer(options, layout, values, gradients);
   }
   absl::StatusOr<std::unique_ptr<engine::StepProgram>> MakeStepProgram(
       const engine::StepProgram::Parts&) override {

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "worker/engine/device/cpu/cpu_network.h"
+#include "worker/engine/device/cpu/cpu_optimizer.h"
 #include "worker/engine/device/device.h"
 
 // A function of the OpenMP runtime that oneDNN links. Declared here because a compiler other than
@@ -36,49 +37,6 @@ class CpuArray : public Array {
   const int64_t size_;
 };
 
-class CpuSgd : public Optimizer {
- public:
-  CpuSgd(const SgdOptions& options, absl::Span<float> values, absl::Span<const float> gradients)
-      : options_(options), values_(values), gradients_(gradients), velocity_(values.size()) {}
-
-  void Step(int64_t) override { SgdStep(options_, gradients_, absl::MakeSpan(velocity_), values_); }
-  std::vector<OptimizerState> state() override { return {{"velocity", absl::MakeSpan(velocity_)}}; }
-
- private:
-  const SgdOptions options_;
-  const absl::Span<float> values_;
-  const absl::Span<const float> gradients_;
-  std::vector<float> velocity_;
-};
-
-class CpuAdamW : public Optimizer {
- public:
-  CpuAdamW(const AdamWOptions& options, const ParameterLayout& layout, absl::Span<float> values,
-           absl::Span<const float> gradients)
-      : options_(options),
-        layout_(layout),
-        values_(values),
-        gradients_(gradients),
-        first_(values.size()),
-        second_(values.size()) {}
-
-  void Step(int64_t number) override {
-    AdamWStep(options_, number, layout_, gradients_,
-              {absl::MakeSpan(first_), absl::MakeSpan(second_)}, values_);
-  }
-  std::vector<OptimizerState> state() override {
-    return {{"exp_avg", absl::MakeSpan(first_)}, {"exp_avg_sq", absl::MakeSpan(second_)}};
-  }
-
- private:
-  const AdamWOptions options_;
-  const ParameterLayout layout_;
-  const absl::Span<float> values_;
-  const absl::Span<const float> gradients_;
-  std::vector<float> first_;
-  std::vector<float> second_;
-};
-
 class CpuDevice : public Device {
  public:
   absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) override {
@@ -106,26 +64,14 @@ class CpuDevice : public Device {
     }
   }
 
-  absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const SgdOptions& options,
-                                                     absl::Span<float> values,
-                                                     absl::Span<const float> gradients) override {
+  absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(
+      const OptimizerOptions& options, const ParameterLayout& layout, absl::Span<float> values,
+      absl::Span<const float> gradients) override {
     try {
-      return std::make_unique<CpuSgd>(options, values, gradients);
+      return MakeCpuOptimizer(options, layout, values, gradients);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("no memory for the momentum of ", values.size(), " parameters"));
-    }
-  }
-
-  absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const AdamWOptions& options,
-                                                       const ParameterLayout& layout,
-                                                       absl::Span<float> values,
-                                                       absl::Span<const float> gradients) override {
-    try {
-      return std::make_unique<CpuAdamW>(options, layout, values, gradients);
-    } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("no memory for the moments of ", values.size(), " parameters"));
+          absl::StrCat("no memory for the optimizer's state of ", values.size(), " parameters"));
     }
   }
 

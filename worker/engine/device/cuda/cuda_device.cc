@@ -60,18 +60,11 @@ class CudaDevice final : public Device {
     return *std::move(network);
   }
 
-  absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const SgdOptions& options,
-                                                     absl::Span<float> values,
-                                                     absl::Span<const float> gradients) override {
+  absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(
+      const OptimizerOptions& options, const ParameterLayout& layout, absl::Span<float> values,
+      absl::Span<const float> gradients) override {
     context_.Use();
-    return MakeCudaSgd(context_, options, values, gradients);
-  }
-  absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const AdamWOptions& options,
-                                                       const ParameterLayout& layout,
-                                                       absl::Span<float> values,
-                                                       absl::Span<const float> gradients) override {
-    context_.Use();
-    return MakeCudaAdamW(context_, options, layout, values, gradients);
+    return MakeCudaOptimizer(context_, options, layout, values, gradients);
   }
 
   absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(

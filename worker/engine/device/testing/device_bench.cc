@@ -1,7 +1,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "worker/engine/device/statistics.h"
 #include "worker/engine/device/testing/device_conformance.h"
 #include "worker/engine/nn/generator.h"
 
@@ -61,26 +60,22 @@ std::vector<float> Bench::Logits() {
   return logits;
 }
 
-std::vector<float> Bench::Train(Optimizer& optimizer, int steps) {
+std::vector<float> Bench::Train(const OptimizerOptions& options, int steps) {
+  const auto optimizer = *device_->MakeOptimizer(options, layout_, values(), gradients());
   for (int step = 0; step < steps; ++step) {
     Forward(Mode::kTrain, step);
     Backward(1.0f / static_cast<float>(labels()));
-    optimizer.Step(step + 1);
+    optimizer->Step({.number = step + 1});
   }
   return Values();
 }
 
 std::vector<float> Bench::TrainBySgd(int steps) {
-  const auto size = static_cast<size_t>(layout_.Trained().size);
-  const auto sgd = WithStatistics(
-      *device_->MakeSgd({0.1f, 0.9f, 1e-4f}, values().first(size), gradients().first(size)),
-      layout_, gradients(), values());
-  return Train(*sgd, steps);
+  return Train({.update = SgdOptions{0.1f, 0.9f, 1e-4f}}, steps);
 }
 
 std::vector<float> Bench::TrainByAdamW(int steps) {
-  return Train(**device_->MakeAdamW({.learning_rate = 0.02}, layout_, values(), gradients()),
-               steps);
+  return Train({.update = AdamWOptions{.learning_rate = 0.02}}, steps);
 }
 
 double Bench::Slope(int64_t i, float step) {

@@ -92,7 +92,7 @@ class Bench {
 
  private:
   std::vector<float> Read(Array& array) const;
-  std::vector<float> Train(Optimizer& optimizer, int steps);
+  std::vector<float> Train(const OptimizerOptions& options, int steps);
 
   const Model model_;
   const ParameterLayout layout_;

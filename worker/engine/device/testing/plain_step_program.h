@@ -27,7 +27,7 @@ class PlainStepProgram : public StepProgram {
         static_cast<float>(result.loss_sum) * input.scale, input.leaving ? 1.0f : 0.0f};
     device_.Write(tail, parts_.tail);
     DP_RETURN_IF_ERROR(Backward(input.scale));
-    parts_.optimizer.Step(input.number);
+    parts_.optimizer.Step(input.step);
     std::array<float, kStepTailSize> averaged = {};
     device_.Read(parts_.tail, absl::MakeSpan(averaged));
     tails_.push_back({.loss = averaged[0], .leaving = averaged[1]});

@@ -178,11 +178,11 @@ class StepsOfAProgram {
  public:
   StepsOfAProgram(const DeviceUnderTest& device, const Bench::Model& model, bool stored)
       : batch_size_(model.batch_size), bench_(device, model), data_(model, stored) {
-    optimizer_ =
-        model.of_tokens
-            ? *bench_.device().MakeAdamW({.learning_rate = 0.01}, bench_.layout(), bench_.values(),
-                                         bench_.gradients())
-            : *bench_.device().MakeSgd({0.05f, 0.9f, 1e-4f}, bench_.values(), bench_.gradients());
+    const OptimizerOptions options = model.of_tokens
+                                         ? OptimizerOptions{AdamWOptions{.learning_rate = 0.01}}
+                                         : OptimizerOptions{SgdOptions{0.05f, 0.9f, 1e-4f}};
+    optimizer_ = *bench_.device().MakeOptimizer(options, bench_.layout(), bench_.values(),
+                                                bench_.gradients());
     tail_ = *bench_.device().Allocate(kStepTailSize);
   }
 
@@ -199,7 +199,7 @@ class StepsOfAProgram {
       const BatchResult result = bench_.network().Forward(BatchOf(step), Mode::kTrain);
       losses.push_back(static_cast<float>(result.loss_sum) * kScale);
       bench_.network().Backward(kScale, [](int) {});
-      optimizer_->Step(step + 1);
+      optimizer_->Step(StepOf(step));
     }
     return losses;
   }
@@ -208,7 +208,7 @@ class StepsOfAProgram {
     for (int step = 0; step < kSteps; ++step) {
       if (program.under_way() == program.under_way_max()) losses.push_back(program.End().loss);
       EXPECT_TRUE(
-          program.Begin({.batch = BatchOf(step), .scale = kScale, .number = step + 1}).ok());
+          program.Begin({.batch = BatchOf(step), .scale = kScale, .step = StepOf(step)}).ok());
       images_.assign(images_.size(), -1.0f);  // the borrowed memory is free again
     }
     while (program.under_way() > 0) losses.push_back(program.End().loss);
@@ -220,6 +220,10 @@ class StepsOfAProgram {
   static constexpr int kSteps = 7;
   static constexpr float kScale = 0.125f;
 
+  // The rate changes in every step, as a schedule changes it.
+  static OptimizerStep StepOf(int step) {
+    return {.number = step + 1, .learning_rate_factor = 1.0 / (1 + step)};
+  }
   Batch BatchOf(int step) {
     const int count = step == 3 ? batch_size_ - 1 : batch_size_;
     samples_.resize(batch_size_);

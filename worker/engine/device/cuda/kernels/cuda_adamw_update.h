@@ -14,7 +14,8 @@ namespace dp::engine::cuda {
 
 // The factors of one step.
 struct AdamWFactors {
-  float keep = 1;  // for values that decay
+  float keep = 1;   // for values that decay
+  float decay = 0;  // for values that decay by their gradients
   float beta1 = 0, beta1_rest = 0;
   float beta2 = 0, beta2_rest = 0;
   float rate = 0;         // learning rate, corrected for the first moment's start at zero
@@ -28,7 +29,11 @@ DP_HOST_DEVICE inline AdamWFactors AdamWFactorsOf(const AdamWOptions& options, d
                                                   int64_t step) {
   const double t = static_cast<double>(step);
   AdamWFactors factors;
-  factors.keep = static_cast<float>(1 - learning_rate * options.weight_decay);
+  if (options.decay_in_gradient) {
+    factors.decay = static_cast<float>(options.weight_decay);
+  } else {
+    factors.keep = static_cast<float>(1 - learning_rate * options.weight_decay);
+  }
   factors.beta1 = static_cast<float>(options.beta1);
   factors.beta1_rest = static_cast<float>(1 - options.beta1);
   factors.beta2 = static_cast<float>(options.beta2);
@@ -43,6 +48,7 @@ DP_HOST_DEVICE inline AdamWFactors AdamWFactorsOf(const AdamWOptions& options, d
 // Updates the moments and returns the new value.
 DP_HOST_DEVICE inline float AdamWValue(const AdamWFactors& f, bool decays, float gradient,
                                        float value, float& first, float& second) {
+  if (decays && f.decay != 0) gradient = gradient + f.decay * value;
   first = f.beta1 * first + f.beta1_rest * gradient;
   second = f.beta2 * second + f.beta2_rest * gradient * gradient;
   const float root = sqrtf(second) / f.second_root + f.epsilon;

@@ -35,9 +35,8 @@ TEST(CudaAdamWUpdateTest, AllParametersDecayWhereTheOptionsSaySo) {
   EXPECT_THAT(DecayBlocks({.decay_all = true}, MatrixAndBias()), ElementsAreArray({0b1111u}));
 }
 
-TEST(CudaAdamWUpdateTest, TenStepsHaveTheCpusBits) {
+void ExpectTenStepsToHaveTheCpusBits(const AdamWOptions& options) {
   const ParameterLayout layout = MatrixAndBias();
-  const AdamWOptions options = {.learning_rate = 3e-3, .weight_decay = 0.1};
   const std::vector<uint32_t> decays = DecayBlocks(options, layout);
   Generator generator(1);
   std::vector<float> cpu = Uniform(generator, layout.size);
@@ -59,6 +58,15 @@ TEST(CudaAdamWUpdateTest, TenStepsHaveTheCpusBits) {
   EXPECT_THAT(ours, ElementsAreArray(cpu));
   EXPECT_THAT(first, ElementsAreArray(cpu_first));
   EXPECT_THAT(second, ElementsAreArray(cpu_second));
+}
+
+TEST(CudaAdamWUpdateTest, TenStepsHaveTheCpusBits) {
+  ExpectTenStepsToHaveTheCpusBits({.learning_rate = 3e-3, .weight_decay = 0.1});
+}
+
+TEST(CudaAdamWUpdateTest, TenStepsOfAdamHaveTheCpusBits) {
+  ExpectTenStepsToHaveTheCpusBits(
+      {.learning_rate = 3e-3, .weight_decay = 0.1, .decay_all = true, .decay_in_gradient = true});
 }
 
 TEST(CudaAdamWUpdateTest, GapsStayZero) {

@@ -14,7 +14,7 @@ constexpr int kElements = 4;
 // One step of nn/sgd.h for N values.
 struct SgdStepOf {
   SgdOptions options;
-  const float* learning_rate;
+  const double* learning_rate;
   int64_t begin;
   SgdArrays arrays;
 
@@ -25,7 +25,7 @@ struct SgdStepOf {
     const Floats gradient = Floats::Load(arrays.gradients + first);
     Floats velocity = Floats::Load(arrays.velocity + first);
     Floats value = Floats::Load(arrays.values + first);
-    const float rate = *learning_rate;
+    const auto rate = static_cast<float>(*learning_rate);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const float d = gradient.values[i] + options.weight_decay * value.values[i];
@@ -42,6 +42,8 @@ struct SgdStepOf {
     rounded.Store(arrays.rounded + first);
   }
 };
+
+__global__ void StoreRateKernel(double rate, double* place) { *place = rate; }
 
 __global__ void PrepareAdamWKernel(AdamWOptions options, const double* learning_rate, int64_t* step,
                                    AdamWFactors* factors) {
@@ -89,7 +91,11 @@ struct AdamWStepOf {
 
 }  // namespace
 
-cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const float* learning_rate,
+cudaError_t StoreRate(cudaStream_t stream, double rate, double* place) {
+  return Launch(stream, {1, 1}, StoreRateKernel, rate, place);
+}
+
+cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const double* learning_rate,
                       ValueRange range, SgdArrays arrays) {
   return ForEach<kElements>(stream, range.size,
                             SgdStepOf{options, learning_rate, range.first, arrays});

@@ -15,6 +15,10 @@ struct ValueRange {
   int64_t size = 0;
 };
 
+// Sets the learning rate of the steps that are queued after it. A kernel, since a copy from the
+// host's memory would wait for the stream.
+cudaError_t StoreRate(cudaStream_t stream, double rate, double* place);
+
 // nn/sgd.h. The arrays hold the whole layout. The learning rate is read from device memory.
 // `rounded`, where not null, receives the new values rounded to bf16, for the matrix products of
 // the next step.
@@ -24,7 +28,7 @@ struct SgdArrays {
   float* values = nullptr;
   bf16* rounded = nullptr;
 };
-cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const float* learning_rate,
+cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const double* learning_rate,
                       ValueRange range, SgdArrays arrays);
 
 // Computes the factors of AdamW's step `*step`, from device memory to device memory; then counts

@@ -1,11 +1,12 @@
 #include "worker/engine/device/cuda/network/cuda_device_optimizer.h"
 
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/check.h"
+#include "base/overloaded.h"
 #include "base/status.h"
-#include "worker/engine/device/cuda/runtime/cuda_memory.h"
 #include "worker/engine/device/cuda/runtime/cuda_status.h"
 
 namespace dp::engine::cuda {
@@ -36,22 +37,20 @@ absl::Span<float> Floats(const DeviceBuffer& buffer) {
 class CudaSgd final : public CudaOptimizer {
  public:
   struct Memory {
-    DeviceBuffer learning_rate;
     DeviceBuffer velocity;
   };
-  CudaSgd(DeviceContext& context, const SgdOptions& options, absl::Span<float> values,
-          absl::Span<const float> gradients, Memory memory)
-      : CudaOptimizer(context),
+  CudaSgd(DeviceContext& context, DeviceBuffer learning_rate, const SgdOptions& options,
+          absl::Span<float> values, absl::Span<const float> gradients, Memory memory)
+      : CudaOptimizer(context, std::move(learning_rate), options.learning_rate),
         options_(options),
         values_(values),
         gradients_(gradients),
         memory_(std::move(memory)) {}
 
-  absl::Status Prepare(int64_t) override { return absl::OkStatus(); }
   absl::Status QueueFactors() override { return absl::OkStatus(); }
   absl::Status QueueUpdate(ValueRange range, bf16* rounded) override {
     DP_CUDA_RETURN_IF_ERROR(
-        SgdUpdate(context_.stream(), options_, memory_.learning_rate.as<float>(), range,
+        SgdUpdate(context_.stream(), options_, learning_rate(), range,
                   {gradients_.data(), memory_.velocity.as<float>(), values_.data(), rounded}));
     return absl::OkStatus();
   }
@@ -69,22 +68,21 @@ class CudaSgd final : public CudaOptimizer {
 class CudaAdamW final : public CudaOptimizer {
  public:
   struct Memory {
-    DeviceBuffer learning_rate;  // a double
-    DeviceBuffer step;           // int64: the number of the next step
-    DeviceBuffer factors;        // AdamWFactors
+    DeviceBuffer step;     // int64: the number of the next step
+    DeviceBuffer factors;  // AdamWFactors
     DeviceBuffer decays;
     DeviceBuffer first;
     DeviceBuffer second;
   };
-  CudaAdamW(DeviceContext& context, const AdamWOptions& options, absl::Span<float> values,
-            absl::Span<const float> gradients, Memory memory)
-      : CudaOptimizer(context),
+  CudaAdamW(DeviceContext& context, DeviceBuffer learning_rate, const AdamWOptions& options,
+            absl::Span<float> values, absl::Span<const float> gradients, Memory memory)
+      : CudaOptimizer(context, std::move(learning_rate), options.learning_rate),
         options_(options),
         values_(values),
         gradients_(gradients),
         memory_(std::move(memory)) {}
 
-  absl::Status Prepare(int64_t number) override {
+  absl::Status PrepareNumber(int64_t number) override {
     DP_CHECK(number >= 1);
     if (number != next_) {
       // Copies from pageable memory, which is read before this returns.
@@ -96,9 +94,9 @@ class CudaAdamW final : public CudaOptimizer {
     return absl::OkStatus();
   }
   absl::Status QueueFactors() override {
-    DP_CUDA_RETURN_IF_ERROR(
-        PrepareAdamW(context_.stream(), options_, memory_.learning_rate.as<double>(),
-                     memory_.step.as<int64_t>(), memory_.factors.as<AdamWFactors>()));
+    DP_CUDA_RETURN_IF_ERROR(PrepareAdamW(context_.stream(), options_, learning_rate(),
+                                         memory_.step.as<int64_t>(),
+                                         memory_.factors.as<AdamWFactors>()));
     return absl::OkStatus();
   }
   absl::Status QueueUpdate(ValueRange range, bf16* rounded) override {
@@ -122,32 +120,15 @@ class CudaAdamW final : public CudaOptimizer {
   int64_t next_ = 0;  // the device's count: the number of its next step
 };
 
-}  // namespace
-
-void CudaOptimizer::Step(int64_t number) {
-  context_.Use();
-  context_.Do([&]() -> absl::Status {
-    DP_RETURN_IF_ERROR(Prepare(number));
-    return Queue(/*rounded=*/nullptr);
-  });
-  context_.ArraysChanged();
-}
-
-absl::Status CudaOptimizer::Queue(bf16* rounded) {
-  DP_RETURN_IF_ERROR(QueueFactors());
-  return QueueUpdate({0, size()}, rounded);
-}
-
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaSgd(DeviceContext& context,
                                                        const SgdOptions& options,
                                                        absl::Span<float> values,
                                                        absl::Span<const float> gradients) {
-  DP_CHECK(values.size() == gradients.size());
+  DP_ASSIGN_OR_RETURN(DeviceBuffer learning_rate, DeviceBuffer::Allocate(sizeof(double)));
   CudaSgd::Memory memory;
-  DP_ASSIGN_OR_RETURN(memory.learning_rate,
-                      Copied(context, absl::MakeConstSpan(&options.learning_rate, 1)));
   DP_ASSIGN_OR_RETURN(memory.velocity, Zeroes(context, values.size()));
-  return std::make_unique<CudaSgd>(context, options, values, gradients, std::move(memory));
+  return std::make_unique<CudaSgd>(context, std::move(learning_rate), options, values, gradients,
+                                   std::move(memory));
 }
 
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaAdamW(DeviceContext& context,
@@ -155,18 +136,57 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaAdamW(DeviceContext& context,
                                                          const ParameterLayout& layout,
                                                          absl::Span<float> values,
                                                          absl::Span<const float> gradients) {
-  DP_CHECK(values.size() == gradients.size());
-  DP_CHECK(static_cast<int64_t>(values.size()) == layout.size);
   const std::vector<uint32_t> decays = DecayBlocks(options, layout);
+  DP_ASSIGN_OR_RETURN(DeviceBuffer learning_rate, DeviceBuffer::Allocate(sizeof(double)));
   CudaAdamW::Memory memory;
-  DP_ASSIGN_OR_RETURN(memory.learning_rate,
-                      Copied(context, absl::MakeConstSpan(&options.learning_rate, 1)));
   DP_ASSIGN_OR_RETURN(memory.decays, Copied(context, absl::MakeConstSpan(decays)));
   DP_ASSIGN_OR_RETURN(memory.step, DeviceBuffer::Allocate(sizeof(int64_t)));
   DP_ASSIGN_OR_RETURN(memory.factors, DeviceBuffer::Allocate(sizeof(AdamWFactors)));
   DP_ASSIGN_OR_RETURN(memory.first, Zeroes(context, values.size()));
   DP_ASSIGN_OR_RETURN(memory.second, Zeroes(context, values.size()));
-  return std::make_unique<CudaAdamW>(context, options, values, gradients, std::move(memory));
+  return std::make_unique<CudaAdamW>(context, std::move(learning_rate), options, values, gradients,
+                                     std::move(memory));
+}
+
+}  // namespace
+
+void CudaOptimizer::Step(const OptimizerStep& step) {
+  context_.Use();
+  context_.Do([&]() -> absl::Status {
+    DP_RETURN_IF_ERROR(Prepare(step));
+    return Queue(/*rounded=*/nullptr);
+  });
+  context_.ArraysChanged();
+}
+
+absl::Status CudaOptimizer::Prepare(const OptimizerStep& step) {
+  const double rate = learning_rate_of_options_ * step.learning_rate_factor;
+  if (stored_rate_ != rate) {
+    DP_CUDA_RETURN_IF_ERROR(StoreRate(context_.stream(), rate, learning_rate_.as<double>()));
+    stored_rate_ = rate;
+  }
+  return PrepareNumber(step.number);
+}
+
+absl::Status CudaOptimizer::Queue(bf16* rounded) {
+  DP_RETURN_IF_ERROR(QueueFactors());
+  return QueueUpdate({0, size()}, rounded);
+}
+
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaOptimizer(DeviceContext& context,
+                                                             const OptimizerOptions& options,
+                                                             const ParameterLayout& layout,
+                                                             absl::Span<float> values,
+                                                             absl::Span<const float> gradients) {
+  DP_CHECK(values.size() == gradients.size());
+  DP_CHECK(static_cast<int64_t>(values.size()) == layout.size);
+  return std::visit(Overloaded{[&](const SgdOptions& sgd) {
+                                 return MakeCudaSgd(context, sgd, values, gradients);
+                               },
+                               [&](const AdamWOptions& adamw) {
+                                 return MakeCudaAdamW(context, adamw, layout, values, gradients);
+                               }},
+                    options.update);
 }
 
 }  // namespace dp::engine::cuda

@@ -79,7 +79,7 @@ absl::Status CudaStepProgram::Begin(const Input& input) {
   if (reducer_ != nullptr) reducer_->BeginBackward(Reducer::Sync::kYes);
   context_.Do([&]() -> absl::Status {
     DP_RETURN_IF_ERROR(Stage(input));
-    DP_RETURN_IF_ERROR(optimizer_.Prepare(input.number));
+    DP_RETURN_IF_ERROR(optimizer_.Prepare(input.step));
     DP_RETURN_IF_ERROR(RoundValues());
     return QueuePieces();
   });

@@ -42,7 +42,7 @@ TEST_P(CudaSgdTest, HasTheCpusBits) {
   std::vector<float> velocity(kSize);
   const auto device_values = OnDevice<float>(values);
   const auto device_velocity = OnDevice<float>(velocity);
-  const auto rate = OnDevice<float>({options.learning_rate});
+  const DeviceArray<double> rate(std::vector<double>{options.learning_rate});
   DeviceArray<bf16> rounded(kSize);
   for (int step = 0; step < 10; ++step) {
     // Updates two ranges, whose border moves.
@@ -63,13 +63,14 @@ TEST_P(CudaSgdTest, HasTheCpusBits) {
 
 INSTANTIATE_TEST_SUITE_P(Nesterov, CudaSgdTest, ::testing::Bool());
 
-class CudaAdamWTest : public CudaTest {
+class CudaAdamWTest : public CudaTest, public ::testing::WithParamInterface<bool> {
  protected:
-  const AdamWOptions options_ = {.learning_rate = 3e-3, .beta2 = 0.95, .weight_decay = 0.1};
+  const AdamWOptions options_ = {
+      .learning_rate = 3e-3, .beta2 = 0.95, .weight_decay = 0.1, .decay_in_gradient = GetParam()};
   const ParameterLayout layout_ = SomeLayout();
 };
 
-TEST_F(CudaAdamWTest, HasTheCpusBits) {
+TEST_P(CudaAdamWTest, HasTheCpusBits) {
   const int64_t size = layout_.size;
   std::vector<float> values = Filled(layout_, 1);
   std::vector<float> first(size), second(size);
@@ -99,6 +100,16 @@ TEST_F(CudaAdamWTest, HasTheCpusBits) {
   EXPECT_EQ(device_first.Read(), first);
   EXPECT_EQ(device_second.Read(), second);
   EXPECT_EQ(rounded.ReadFloats(), RoundedValues<bf16>(values));
+}
+
+INSTANTIATE_TEST_SUITE_P(DecayInGradient, CudaAdamWTest, ::testing::Bool());
+
+class CudaRateTest : public CudaTest {};
+
+TEST_F(CudaRateTest, IsStored) {
+  DeviceArray<double> rate(std::vector<double>{1, 2});
+  Finish(StoreRate(stream(), 0.5, rate.data()));
+  EXPECT_EQ(rate.Read(), (std::vector<double>{0.5, 2}));
 }
 
 }  // namespace

@@ -1,0 +1,141 @@
+"""Optimizers and learning rate schedules equal PyTorch's over the same ten gradients, in float32.
+
+    update_parity_test.py PROBE
+
+Of every parameter after the tenth step: ||ours - theirs|| <= 1e-5 ||theirs||, Euclidean norms.
+"""
+
+import sys
+import tempfile
+from collections import OrderedDict
+
+from pytorch import Probe, torch
+
+from torch.optim import lr_scheduler
+
+STEPS, BOUND = 10, 1e-5
+RATE, DECAY = 0.02, 0.1
+
+OPTIMIZERS = {
+    "sgd": (["update=sgd"], lambda p: torch.optim.SGD(p, lr=RATE)),
+    "momentum": (
+        ["update=sgd", "momentum=0.9", f"decay={DECAY}"],
+        lambda p: torch.optim.SGD(p, lr=RATE, momentum=0.9, weight_decay=DECAY),
+    ),
+    "nesterov": (
+        ["update=sgd", "momentum=0.9", "nesterov=1", f"decay={DECAY}"],
+        lambda p: torch.optim.SGD(p, lr=RATE, momentum=0.9, weight_decay=DECAY, nesterov=True),
+    ),
+    "adam": (["update=adam"], lambda p: torch.optim.Adam(p, lr=RATE)),
+    "adam with decay": (
+        ["update=adam", f"decay={DECAY}"],
+        lambda p: torch.optim.Adam(p, lr=RATE, weight_decay=DECAY),
+    ),
+    "adamw": (
+        ["update=adamw", f"decay={DECAY}"],
+        lambda p: torch.optim.AdamW(p, lr=RATE, weight_decay=DECAY),
+    ),
+}
+
+
+def warm_up(optimizer):
+    return lr_scheduler.LinearLR(optimizer, 1 / 4, 1.0, 3)
+
+
+def after_warm_up(optimizer, rest):
+    return lr_scheduler.SequentialLR(optimizer, [warm_up(optimizer), rest], [4])
+
+
+SCHEDULES = {
+    "constant": ([], lambda o: lr_scheduler.LambdaLR(o, lambda _: 1)),
+    "cosine": (
+        ["cosine=0.1"],
+        lambda o: lr_scheduler.CosineAnnealingLR(o, STEPS, eta_min=0.1 * RATE),
+    ),
+    "warm-up and cosine": (
+        ["warmup=4", "cosine=0.1"],
+        lambda o: after_warm_up(
+            o, lr_scheduler.CosineAnnealingLR(o, STEPS - 4, eta_min=0.1 * RATE)
+        ),
+    ),
+    "warm-up and line": (
+        ["warmup=4", "linear=0.2", "length=5"],
+        lambda o: after_warm_up(o, lr_scheduler.LinearLR(o, 1.0, 0.2, 5)),
+    ),
+    "step": (
+        ["step=3", "factor=0.5"],
+        lambda o: lr_scheduler.StepLR(o, 3, 0.5),
+    ),
+    "warm-up and marks": (
+        ["warmup=4", "marks=2,7", "factor=0.5"],
+        lambda o: lr_scheduler.ChainedScheduler(
+            [warm_up(o), lr_scheduler.MultiStepLR(o, [2, 7], 0.5)]
+        ),
+    ),
+}
+
+
+def make_model():
+    linear = torch.nn.Linear
+    return torch.nn.Sequential(OrderedDict(first=linear(5, 6), second=linear(6, 4)))
+
+
+def norm_error(ours, theirs):
+    return ((ours - theirs).double().norm() / theirs.double().norm()).item()
+
+
+class Reference:
+    """A model whose gradients are drawn, with ours beside it."""
+
+    def __init__(self, probe, seed):
+        torch.manual_seed(seed)
+        self.probe = probe
+        self.model = make_model()
+        self.gradients = [
+            {name: torch.randn(p.shape) for name, p in self.model.named_parameters()}
+            for _ in range(STEPS)
+        ]
+        probe.write_parameters(self.model)
+        for step, of_step in enumerate(self.gradients, 1):
+            for name, gradient in of_step.items():
+                probe.write(f"{name}.{step}.f32", gradient.numpy())
+
+    def train(self, optimizer, scheduler):
+        for of_step in self.gradients:
+            for name, parameter in self.model.named_parameters():
+                parameter.grad = of_step[name].clone()
+            optimizer.step()
+            scheduler.step()
+
+    def worst_error(self, words):
+        self.probe.run(self.probe.directory, STEPS, f"rate={RATE}", *words)
+        ours = self.probe.read_parameters(self.model)
+        return max(
+            norm_error(ours[name], parameter.detach())
+            for name, parameter in self.model.named_parameters()
+        )
+
+
+def check(probe, what, update, schedule):
+    (update_words, make), (schedule_words, make_schedule) = update, schedule
+    reference = Reference(probe, seed=11)
+    optimizer = make(reference.model.parameters())
+    reference.train(optimizer, make_schedule(optimizer))
+    error = reference.worst_error([*update_words, *schedule_words])
+    print(f"{what}: worst relative error {error:.2e}, allowed {BOUND}")
+    assert error <= BOUND, f"{what} differs by {error:.2e}, allowed {BOUND}"
+
+
+def main():
+    with tempfile.TemporaryDirectory() as directory:
+        probe = Probe(sys.argv[1], directory)
+        for name, update in OPTIMIZERS.items():
+            check(probe, name, update, SCHEDULES["constant"])
+        for name, schedule in SCHEDULES.items():
+            check(probe, f"adam, {name}", OPTIMIZERS["adam"], schedule)
+            check(probe, f"momentum, {name}", OPTIMIZERS["momentum"], schedule)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
