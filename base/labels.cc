@@ -34,6 +34,8 @@ Label Split(absl::string_view text, absl::string_view sign) {
 
 }  // namespace
 
+std::string TrainerLevelLabel(int level) { return absl::StrCat(kTrainerLevelPrefix, level); }
+
 bool IsLabelKey(absl::string_view text) { return !text.empty() && GoodText(text); }
 
 absl::StatusOr<Label> ParseLabel(absl::string_view text) {

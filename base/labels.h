@@ -24,6 +24,14 @@ inline constexpr size_t kLabelBytesMax = 63;
 // daemon sets it; daemons of earlier releases never do.
 inline constexpr char kAdminReadable[] = "admin-readable";
 
+// A trainer ignores fields of a job that are newer than itself, and would train something else.
+// Each release that adds such fields has the next level (proto/job/trainer_level.h). A worker has
+// the label of each level that its trainer understands. The coordinator sets these labels, from the
+// level in the daemon's registration, and nobody is shown them. A job that needs a level implicitly
+// requires its label. Jobs and workers of releases without levels have none of them.
+inline constexpr char kTrainerLevelPrefix[] = "trainer-level-";
+std::string TrainerLevelLabel(int level);
+
 // The rule for keys, in words.
 inline constexpr char kLabelKeyRule[] =
     "the key of a label, of 1 to 63 letters, digits, '-', '_', '.' and '/'";

@@ -92,7 +92,7 @@ MAY_INCLUDE = {
     "worker/agent/spool": ["worker/agent/accounts", "worker/agent/processes", "worker/core", *CALLER],
     "worker/agent/launch": [*rooms("worker/agent", "accounts sandbox spool processes"), "worker/core", "proto/job", "proto", "base"],
     "worker/agent/stores": ["worker/agent/launch", "worker/agent/processes", "store/wire", "store/relay", *CALLER],
-    "worker/agent": [*AGENT_ROOMS, "worker/core", "store/wire", "base/security", *CALLER],
+    "worker/agent": [*AGENT_ROOMS, "worker/core", "store/wire", "base/security", "proto/job", *CALLER],
     "worker/trainer": ["base"],
     "worker/trainer/model": ["proto/job", *ENGINE, *CALLER],
     "worker/trainer/checkpoint": ["worker/trainer/model", "worker/trainer", *ENGINE, *CALLER],

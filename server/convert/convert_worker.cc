@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
@@ -63,6 +64,9 @@ v1::Worker ToProto(const core::Worker& worker, const View& view) {
   proto.set_trains_on_gpus(worker.trains_on_gpus);
   proto.mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
   proto.mutable_labels()->erase(kTakesSecrets);
+  for (const auto& [key, value] : worker.labels) {
+    if (absl::StartsWith(key, kTrainerLevelPrefix)) proto.mutable_labels()->erase(key);
+  }
   proto.set_interface(worker.interface);
   proto.set_process_tracking(worker.process_tracking);
   for (const auto& [slot, reason] : worker.unhealthy) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/no_memory_limit.h"
@@ -36,14 +37,24 @@ std::string SlotsText(size_t count, const SlotNeed& need) {
   return Counted(count, "slot");
 }
 
-// Implied by memoryMibPerRank, and by secrets. No user has written them, so no message shows them.
+// Implied by memoryMibPerRank, by secrets, and by fields of a training that earlier trainers do not
+// know. No user has written them, so no message shows them.
 LabelConstraint LimitsMemory() { return {LabelConstraint::How::kAbsent, kNoMemoryLimit, ""}; }
 LabelConstraint TakesSecrets() { return {LabelConstraint::How::kPresent, kTakesSecrets, ""}; }
+
+bool IsTrainerLevel(const LabelConstraint& constraint) {
+  return constraint.how == LabelConstraint::How::kPresent &&
+         absl::StartsWith(constraint.key, kTrainerLevelPrefix);
+}
+
+bool IsImplied(const LabelConstraint& constraint) {
+  return constraint == LimitsMemory() || constraint == TakesSecrets() || IsTrainerLevel(constraint);
+}
 
 std::string WithConstraints(const SlotNeed& need) {
   std::vector<std::string> shown;
   for (const LabelConstraint& each : need.constraints) {
-    if (each == LimitsMemory() || each == TakesSecrets()) continue;
+    if (IsImplied(each)) continue;
     shown.push_back(ToString(each));
   }
   return shown.empty() ? "" : absl::StrCat(" with ", absl::StrJoin(shown, ", "));
@@ -97,9 +108,7 @@ std::vector<std::string> KeptOutBy(const LabelConstraint& constraint, const Slot
   std::vector<std::string> names;
   if (!absl::c_linear_search(need.constraints, constraint)) return names;
   SlotNeed without = need;
-  for (const LabelConstraint& implied : {LimitsMemory(), TakesSecrets()}) {
-    std::erase(without.constraints, implied);
-  }
+  std::erase_if(without.constraints, IsImplied);
   for (const WorkerSlots* worker : supply.Eligible(without)) {
     if (!Satisfies(worker->labels, constraint) && names.size() < kBlockersMax) {
       names.push_back(worker->name);
@@ -129,6 +138,18 @@ std::string WithoutSecrets(const SlotNeed& need, const SlotSupply& supply) {
   return absl::StrCat("; ", WorkersNamed(names), one ? " takes" : " take", " no secrets: upgrade ",
                       one ? "its daemon" : "their daemons", ", and let ", one ? "it" : "them",
                       " join over TLS");
+}
+
+// Names the workers whose trainers would ignore fields of the job.
+std::string WithoutTrainerLevel(const SlotNeed& need, const SlotSupply& supply) {
+  const auto level = absl::c_find_if(need.constraints, IsTrainerLevel);
+  if (level == need.constraints.end()) return "";
+  const std::vector<std::string> names = KeptOutBy(*level, need, supply);
+  if (names.empty()) return "";
+  const bool one = names.size() == 1;
+  return absl::StrCat("; the ", one ? "trainer" : "trainers", " of ", WorkersNamed(names),
+                      " would ignore fields of this job: upgrade dp on ",
+                      one ? "that worker" : "those workers");
 }
 
 std::string Missing(const SlotNeed& need, const Count& count) {
@@ -234,10 +255,10 @@ std::vector<PendingReason> WhyNoSlots(const SlotNeed& need, const SlotSupply& su
   if (SlotSupply::FitsIdle(need, supply.CountFor(need, /*with_drained=*/true))) {
     reasons.push_back(WhyDrained(need, supply));
   } else {
-    reasons.push_back(
-        {Code::kUnsatisfiable,
-         absl::StrCat(Missing(need, count), WithoutTrainer(need, supply),
-                      WithoutMemoryLimit(need, supply), WithoutSecrets(need, supply))});
+    reasons.push_back({Code::kUnsatisfiable,
+                       absl::StrCat(Missing(need, count), WithoutTrainer(need, supply),
+                                    WithoutMemoryLimit(need, supply), WithoutSecrets(need, supply),
+                                    WithoutTrainerLevel(need, supply))});
   }
   return reasons;
 }

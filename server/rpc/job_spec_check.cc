@@ -19,6 +19,7 @@
 #include "proto/job/job_check.h"
 #include "proto/job/job_defaults.h"
 #include "proto/job/job_spec.h"
+#include "proto/job/trainer_level.h"
 
 namespace dp::server {
 namespace {
@@ -127,6 +128,10 @@ core::Scheduling SchedulingOf(const v1::JobSpec& spec) {
   }
   if (!spec.secrets().empty()) {
     scheduling.constraints.push_back({LabelConstraint::How::kPresent, kTakesSecrets, ""});
+  }
+  if (const int level = TrainerLevelFor(spec.train()); level > 0) {
+    scheduling.constraints.push_back(
+        {LabelConstraint::How::kPresent, TrainerLevelLabel(level), ""});
   }
   return scheduling;
 }

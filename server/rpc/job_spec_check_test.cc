@@ -334,6 +334,15 @@ TEST(JobSpecCheckTest, SecretsAskForWorkersThatTakeThem) {
   EXPECT_EQ(checked->scheduling.constraints.back(), *ParseConstraint("takes-secrets"));
 }
 
+TEST(JobSpecCheckTest, FieldsThatEarlierTrainersDoNotKnowAskForLaterOnes) {
+  v1::JobSpec spec = Valid();
+  EXPECT_TRUE(CheckJobSpec(spec)->scheduling.constraints.empty());
+  spec.mutable_train()->mutable_schedule()->set_warmup_steps(3);
+  const auto checked = CheckJobSpec(spec);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->scheduling.constraints.back(), *ParseConstraint("trainer-level-1"));
+}
+
 TEST(JobSpecCheckTest, NamesOfSecretsAreChecked) {
   const auto refusal = [](const std::string& name) {
     return Refusal([&](v1::JobSpec& s) {

@@ -1,5 +1,6 @@
 #include "server/rpc/services.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -7,12 +8,14 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/labels.h"
 #include "base/limits.h"
 #include "base/name.h"
 #include "base/takes_secrets.h"
 #include "dp/v1/workers.grpc.pb.h"
+#include "proto/job/trainer_level.h"
 #include "server/access/gate.h"
 #include "server/callers/client_table.h"
 #include "server/convert/convert_call.h"
@@ -92,6 +95,13 @@ absl::Status CheckWorkerName(const core::RegisterWorker& worker) {
                                                  "' is no worker name; use ", kWorkerNameRule));
 }
 
+// Replaces the labels of levels, which only the coordinator sets. It knows no level above its own.
+void SetTrainerLevel(int level, Labels& labels) {
+  std::erase_if(
+      labels, [](const auto& label) { return absl::StartsWith(label.first, kTrainerLevelPrefix); });
+  for (int i = 1; i <= std::min(level, kTrainerLevel); ++i) labels[TrainerLevelLabel(i)] = "";
+}
+
 // Serves proto/dp/v1/workers.proto through the driver. Thread-safe.
 class WorkersService final : public v1::Workers::CallbackService {
  public:
@@ -116,6 +126,7 @@ class WorkersService final : public v1::Workers::CallbackService {
     admission = admission.About(AccessObject::OfWorkerNamed(worker.name));
     // Only the coordinator sets this label.
     worker.labels.erase(kTakesSecrets);
+    SetTrainerLevel(request->trainer_level(), worker.labels);
     if (request->takes_secrets() && MayHaveSecrets(admission.caller())) {
       worker.labels[kTakesSecrets] = "";
     }

@@ -14,6 +14,7 @@
 #include "base/security/credential.h"
 #include "base/status.h"
 #include "proto/convert/time.h"
+#include "proto/job/trainer_level.h"
 #include "worker/agent/earlier_exits.h"
 #include "worker/agent/gpus/gpu_report.h"
 #include "worker/agent/launch/missing_torch.h"
@@ -317,6 +318,7 @@ absl::StatusOr<v1::RegisterRequest> Agent::Registration() const {
   request.mutable_ports()->Add(options_.ports.begin(), options_.ports.end());
   request.set_gpus(static_cast<int>(options_.rank_host.facts.devices.size()));
   request.set_takes_secrets(true);
+  request.set_trainer_level(kTrainerLevel);
   request.set_trains_on_gpus(!options_.rank_host.cuda_trainer.empty());
   request.set_no_gpu_trainer(options_.rank_host.no_cuda_trainer);
   request.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());

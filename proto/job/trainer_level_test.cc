@@ -1,0 +1,40 @@
+#include "proto/job/trainer_level.h"
+
+#include "proto/job/testing/parsed_job.h"
+
+namespace dp {
+namespace {
+
+int LevelWith(const std::vector<std::string>& overrides) {
+  return TrainerLevelFor(Parsed(kMinimal, overrides).spec.train());
+}
+
+TEST(TrainerLevelTest, JobsOfEarlierReleasesNeedNone) {
+  EXPECT_EQ(LevelWith({}), 0);
+  EXPECT_EQ(LevelWith({"train.optimizer={adamw: {learningRate: 0.1}}", "train.epochs=3",
+                       "train.checkpoint={dir: /a, everySteps: 1}", "train.nodes=1:2"}),
+            0);
+}
+
+TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
+  EXPECT_EQ(LevelWith({"train.schedule={warmupSteps: 3}"}), 1);
+  EXPECT_EQ(LevelWith({"train.optimizer={adam: {learningRate: 0.1}}"}), 1);
+}
+
+// A misspelt row would gate nothing.
+TEST(TrainerLevelTest, TheTableNamesFieldsAndLevelsThatExist) {
+  const auto* pool = v1::TrainSpec::descriptor()->file()->pool();
+  int highest = 0;
+  for (const LaterField& later : LaterFields()) {
+    const auto* field = pool->FindFieldByName(std::string(later.field));
+    ASSERT_NE(field, nullptr) << later.field;
+    const auto text = google::protobuf::FieldDescriptor::CPPTYPE_STRING;
+    EXPECT_TRUE(later.value.empty() || field->cpp_type() == text) << later.field;
+    EXPECT_GE(later.level, 1);
+    highest = std::max(highest, later.level);
+  }
+  EXPECT_EQ(highest, kTrainerLevel);
+}
+
+}  // namespace
+}  // namespace dp
