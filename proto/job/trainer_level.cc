@@ -13,6 +13,7 @@ using google::protobuf::Reflection;
 constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.TrainSpec.schedule"},
     {1, "dp.v1.OptimizerSpec.adam"},
+    {1, "dp.v1.TrainSpec.clip_norm"},
 };
 
 std::string TextOf(const Message& message, const FieldDescriptor& field) {

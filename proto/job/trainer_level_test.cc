@@ -19,6 +19,7 @@ TEST(TrainerLevelTest, JobsOfEarlierReleasesNeedNone) {
 TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.schedule={warmupSteps: 3}"}), 1);
   EXPECT_EQ(LevelWith({"train.optimizer={adam: {learningRate: 0.1}}"}), 1);
+  EXPECT_EQ(LevelWith({"train.clipNorm=1"}), 1);
 }
 
 // A misspelt row would gate nothing.

@@ -14,6 +14,7 @@ class UpdateCheck : private FieldCheck {
   absl::Status Run(const v1::TrainSpec& train) {
     CheckOptimizer(train.optimizer());
     if (train.has_schedule()) CheckSchedule(train.schedule());
+    AtLeast("train.clipNorm", train.clip_norm(), 0);
     return first();
   }
 

@@ -7,7 +7,7 @@
 namespace dp {
 
 // Checks the fields of the section `train` that say how a step changes the weights: the optimizer
-// and the schedule of its learning rate. Errors: as CheckJob.
+// the schedule of its learning rate, and clipping. Errors: as CheckJob.
 absl::Status CheckUpdates(const v1::TrainSpec& train, const FieldOrigins& origins);
 
 }  // namespace dp

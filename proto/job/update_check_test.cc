@@ -72,5 +72,11 @@ TEST(UpdateCheckTest, ValuesOfASchedule) {
               HasSubstr("atSteps[0] is 0; expected 1 or more"));
 }
 
+TEST(UpdateCheckTest, TheNormToClipToIsNotNegative) {
+  EXPECT_EQ(CheckSetting({"train.clipNorm=0.5"}), absl::OkStatus());
+  EXPECT_THAT(ErrorSetting("train.clipNorm=-1"),
+              HasSubstr("train.clipNorm is -1; expected 0 or more"));
+}
+
 }  // namespace
 }  // namespace dp

@@ -1,4 +1,4 @@
-"""Optimizers and learning rate schedules equal PyTorch's over the same ten gradients, in float32.
+"""Optimizers, learning rate schedules and clipping equal PyTorch's over the same ten gradients, in float32.
 
     update_parity_test.py PROBE
 
@@ -100,10 +100,12 @@ class Reference:
             for name, gradient in of_step.items():
                 probe.write(f"{name}.{step}.f32", gradient.numpy())
 
-    def train(self, optimizer, scheduler):
+    def train(self, optimizer, scheduler, clip_norm=None):
         for of_step in self.gradients:
             for name, parameter in self.model.named_parameters():
                 parameter.grad = of_step[name].clone()
+            if clip_norm is not None:
+                torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip_norm)
             optimizer.step()
             scheduler.step()
 
@@ -116,12 +118,13 @@ class Reference:
         )
 
 
-def check(probe, what, update, schedule):
+def check(probe, what, update, schedule, clip_norm=None):
     (update_words, make), (schedule_words, make_schedule) = update, schedule
     reference = Reference(probe, seed=11)
     optimizer = make(reference.model.parameters())
-    reference.train(optimizer, make_schedule(optimizer))
-    error = reference.worst_error([*update_words, *schedule_words])
+    reference.train(optimizer, make_schedule(optimizer), clip_norm)
+    clip_words = [] if clip_norm is None else [f"clip={clip_norm}"]
+    error = reference.worst_error([*update_words, *schedule_words, *clip_words])
     print(f"{what}: worst relative error {error:.2e}, allowed {BOUND}")
     assert error <= BOUND, f"{what} differs by {error:.2e}, allowed {BOUND}"
 
@@ -134,6 +137,11 @@ def main():
         for name, schedule in SCHEDULES.items():
             check(probe, f"adam, {name}", OPTIMIZERS["adam"], schedule)
             check(probe, f"momentum, {name}", OPTIMIZERS["momentum"], schedule)
+        # Gradients of 64 drawn values have norms near 8: some steps are clipped, or all.
+        for clip_norm in 8, 0.5:
+            for name in "momentum", "adam with decay", "adamw":
+                check(probe, f"{name}, clipped to {clip_norm}", OPTIMIZERS[name],
+                      SCHEDULES["constant"], clip_norm)
     return 0
 
 

@@ -5,8 +5,8 @@
 //                                               the final NAME.f32
 //
 // The model has the linear layers `first` (5 to 6) and `second` (6 to 4). Options: update=sgd|adam|
-// adamw, rate, momentum, nesterov, decay; of the schedule warmup, cosine or linear (their last
-// factor) with length, step or marks (a list with commas) with factor, and epoch (its steps).
+// adamw, rate, momentum, nesterov, decay, clip; of the schedule warmup, cosine or linear (their
+// last factor) with length, step or marks (a list with commas) with factor, and epoch (its steps).
 
 #include <fstream>
 #include <iostream>
@@ -66,16 +66,19 @@ LearningRateSchedule ScheduleOf(const Words& words) {
 }
 
 OptimizerOptions OptionsOf(const Words& words) {
+  const double clip_norm = words.real("clip");
   if (words.text("update") == "sgd") {
     return {SgdOptions{.learning_rate = words.real("rate"),
                        .momentum = static_cast<float>(words.real("momentum")),
                        .weight_decay = static_cast<float>(words.real("decay")),
-                       .nesterov = words.has("nesterov")}};
+                       .nesterov = words.has("nesterov")},
+            clip_norm};
   }
   return {AdamWOptions{.learning_rate = words.real("rate"),
                        .weight_decay = words.real("decay"),
                        .decay_all = true,
-                       .decay_in_gradient = words.text("update") == "adam"}};
+                       .decay_in_gradient = words.text("update") == "adam"},
+          clip_norm};
 }
 
 // The flat arrays of the model, and their parts as files.

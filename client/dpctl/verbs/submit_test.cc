@@ -123,6 +123,7 @@ train:
   precision: float32
   device: auto
   onIsolation: continue
+  clipNorm: 0
   evaluateEvery: 1
 memoryMibPerRank: 0
 queue: default

@@ -97,6 +97,9 @@ class Array {
 
 struct OptimizerOptions {
   std::variant<SgdOptions, AdamWOptions> update;
+  // Above 0: a step whose gradients have a larger norm over all parameters takes them times
+  // ClipFactor (nn/gradient_norm.h). The gradients themselves stay.
+  double clip_norm = 0;
 };
 
 // The inputs of an optimizer's step that change from step to step, beside the gradients.
@@ -116,6 +119,9 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual void Step(const OptimizerStep& step) = 0;
+  // With clip_norm: the norm of the gradients in the latest step, before they were clipped. May
+  // wait for the device.
+  virtual float gradient_norm() const = 0;
   // The arrays of its state between steps, each in the layout of the values. A training resumed
   // from values, state and number takes the same steps. On a device other than the CPU, the
   // addresses are as in Array::span().
@@ -127,8 +133,10 @@ class Optimizer {
 struct StepTail {
   float loss = 0;     // of the rank's share, scaled like its gradients; averaged, the batch's mean
   float leaving = 0;  // above 0 if this rank wants to leave; averaged, if any rank does
+  // Not behind the gradients, as it is known only after them: Optimizer::gradient_norm.
+  float gradient_norm = 0;
 };
-inline constexpr int64_t kStepTailSize = 2;  // in floats
+inline constexpr int64_t kStepTailSize = 2;  // the floats behind the gradients
 
 // Whole training steps of one rank, each begun with one call. A step is Forward in kTrain,
 // Backward, the mean of gradients and tail over ranks, and the optimizer's step. Values, gradients

@@ -16,9 +16,10 @@ struct AdamWFactors {
   float rate;         // learning rate, corrected for the first moment's start at zero
   float second_root;  // the same correction for the root of the second moment
   float epsilon;
+  float gradient;
 };
 
-AdamWFactors FactorsOf(const AdamWOptions& options, int64_t step) {
+AdamWFactors FactorsOf(const AdamWOptions& options, int64_t step, float gradient_factor) {
   const double t = static_cast<double>(step);
   const auto f = [](double value) { return static_cast<float>(value); };
   const bool in_gradient = options.decay_in_gradient;
@@ -30,7 +31,8 @@ AdamWFactors FactorsOf(const AdamWOptions& options, int64_t step) {
           .beta2_rest = f(1 - options.beta2),
           .rate = f(options.learning_rate / (1 - std::pow(options.beta1, t))),
           .second_root = f(std::sqrt(1 - std::pow(options.beta2, t))),
-          .epsilon = f(options.epsilon)};
+          .epsilon = f(options.epsilon),
+          .gradient = gradient_factor};
 }
 
 // A template, so that the loop has no branch and vectorizes.
@@ -39,7 +41,8 @@ void UpdateByAdamW(const AdamWFactors& f, float keep, int64_t size,
                    const float* __restrict gradient, float* __restrict first,
                    float* __restrict second, float* __restrict value) {
   for (int64_t i = 0; i < size; ++i) {
-    const float g = kDecaysInGradient ? gradient[i] + f.decay * value[i] : gradient[i];
+    float g = gradient[i] * f.gradient;
+    if (kDecaysInGradient) g = g + f.decay * value[i];
     first[i] = f.beta1 * first[i] + f.beta1_rest * g;
     second[i] = f.beta2 * second[i] + f.beta2_rest * g * g;
     const float root = std::sqrt(second[i]) / f.second_root + f.epsilon;
@@ -51,11 +54,11 @@ void UpdateByAdamW(const AdamWFactors& f, float keep, int64_t size,
 
 void AdamWStep(const AdamWOptions& options, int64_t step, const ParameterLayout& layout,
                absl::Span<const float> gradients, const AdamWMoments& moments,
-               absl::Span<float> values) {
+               absl::Span<float> values, float gradient_factor) {
   DP_CHECK(step >= 1 && static_cast<int64_t>(values.size()) == layout.size);
   DP_CHECK(gradients.size() == values.size() && moments.first.size() == values.size() &&
            moments.second.size() == values.size());
-  const AdamWFactors factors = FactorsOf(options, step);
+  const AdamWFactors factors = FactorsOf(options, step, gradient_factor);
   for (const Parameter& p : layout.parameters) {
     const bool decays = options.decay_all || p.shape.size() >= 2;
     const auto update = decays && factors.decay != 0 ? UpdateByAdamW<true> : UpdateByAdamW<false>;

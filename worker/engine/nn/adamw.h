@@ -33,8 +33,9 @@ struct AdamWMoments {
 //    w = w - r / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + epsilon).
 //
 // With decay_in_gradient it is torch.optim.Adam: g = g + d w comes first, in place of w - r d w.
+// `gradient_factor` multiplies the gradients before all that.
 void AdamWStep(const AdamWOptions& options, int64_t step, const ParameterLayout& layout,
                absl::Span<const float> gradients, const AdamWMoments& moments,
-               absl::Span<float> values);
+               absl::Span<float> values, float gradient_factor = 1);
 
 }  // namespace dp::engine

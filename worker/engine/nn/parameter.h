@@ -47,6 +47,12 @@ struct ParameterLayout {
   ParameterLayout Trained() const;
 };
 
+// Neighbouring values of a flat array.
+struct ValueRange {
+  int64_t first = 0;
+  int64_t size = 0;
+};
+
 ParameterLayout LayOut(absl::Span<const model::CheckedLayer> layers);
 
 // Updates each statistic of a layout from its measurement, which is the mean over the global batch

@@ -16,7 +16,9 @@ struct SgdOptions {
 //
 //    d = gradient + weight_decay value;  velocity = momentum velocity + d;
 //    value = value - learning_rate (nesterov ? d + momentum velocity : velocity).
+//
+// `gradient_factor` multiplies the gradients first.
 void SgdStep(const SgdOptions& options, absl::Span<const float> gradients,
-             absl::Span<float> velocity, absl::Span<float> values);
+             absl::Span<float> velocity, absl::Span<float> values, float gradient_factor = 1);
 
 }  // namespace dp::engine

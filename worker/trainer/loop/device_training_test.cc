@@ -63,10 +63,10 @@ void ExpectNear(const std::map<int, double>& losses, const std::map<int, double>
   }
 }
 
-TEST_F(DeviceTrainingTest, AWholeTrainingIsThatOfTheCpu) {
+void ExpectTheTrainingOfTheCpu(const TrainingPlan& plan, const Training::Options& options) {
   Training on_cpu("device_training_test_cpu"), on_device("device_training_test");
-  const auto expected = on_cpu.Run({.plan = APlan(), .world_size = kRanks});
-  const auto outcome = on_device.Run(OnDevice(APlan()));
+  const auto expected = on_cpu.Run({.plan = plan, .world_size = kRanks});
+  const auto outcome = on_device.Run(options);
   ASSERT_EQ(outcome.status, absl::OkStatus());
   ASSERT_EQ(outcome.weights.size(), expected.weights.size());
   for (size_t i = 0; i < expected.weights.size(); ++i) {
@@ -74,6 +74,17 @@ TEST_F(DeviceTrainingTest, AWholeTrainingIsThatOfTheCpu) {
   }
   ExpectNear(LossesOf(on_device, "step"), LossesOf(on_cpu, "step"));
   ExpectNear(LossesOf(on_device, "eval"), LossesOf(on_cpu, "eval"));
+}
+
+TEST_F(DeviceTrainingTest, AWholeTrainingIsThatOfTheCpu) {
+  ExpectTheTrainingOfTheCpu(APlan(), OnDevice(APlan()));
+}
+
+TEST_F(DeviceTrainingTest, ClippingAndTheScheduleAreThoseOfTheCpu) {
+  TrainingPlan plan = APlan();
+  plan.clip_norm = 0.5;
+  plan.schedule = {.warmup_steps = 3, .decay = engine::CosineDecay{.factor_min = 0.1}};
+  ExpectTheTrainingOfTheCpu(plan, OnDevice(plan));
 }
 
 // Each bucket has a graph of its own, and parameters are updated by bucket.
@@ -85,14 +96,18 @@ TEST_F(DeviceTrainingTest, StepsOfAProgramHaveTheBitsOfTheirParts) {
     engine::Precision precision;
     Optimizer optimizer;
     int64_t bucket_bytes_max;
+    double clip_norm = 0;
   } cases[] = {{engine::Precision::kFloat32, sgd, 64},
                {engine::Precision::kFloat32, adamw, 1 << 20},
-               {engine::Precision::kBfloat16, adamw, 64}};
+               {engine::Precision::kBfloat16, adamw, 64},
+               {engine::Precision::kFloat32, sgd, 64, /*clip_norm=*/0.1}};
   for (const auto& each : cases) {
     TrainingPlan plan = APlan();
     plan.precision = each.precision;
     plan.optimizer = each.optimizer;
     plan.bucket_bytes_max = each.bucket_bytes_max;
+    plan.clip_norm = each.clip_norm;
+    plan.schedule = {.warmup_steps = 3, .decay = engine::CosineDecay{.factor_min = 0.1}};
     Training by_parts("device_training_test_parts"), training("device_training_test");
     const auto expected = by_parts.Run(OnDevice(plan, Program::kNone));
     const auto outcome = training.Run(OnDevice(plan));

@@ -51,13 +51,18 @@ absl::StatusOr<TrainingEnd> TrainLoop::Run() {
   return end;
 }
 
-void TrainLoop::StepDone(double loss, int64_t samples) {
+absl::Status TrainLoop::StepDone(const engine::StepTail& tail, int64_t samples) {
   const engine::OptimizerStep step = OptimizerStepOf(parts_.progress.steps() + 1);
-  parts_.progress.StepDone(
-      {.loss = loss,
-       .samples = samples,
-       .learning_rate = LearningRate(parts_.plan) * step.learning_rate_factor});
+  StepReport report = {.loss = tail.loss,
+                       .samples = samples,
+                       .learning_rate = LearningRate(parts_.plan) * step.learning_rate_factor};
+  if (parts_.plan.clip_norm > 0) {
+    DP_RETURN_IF_ERROR(CheckFinite("norm of the gradients", tail.gradient_norm));
+    report.gradient_norm = tail.gradient_norm;
+  }
+  parts_.progress.StepDone(report);
   if (!std::exchange(stepped_, true)) parts_.first_step_done();
+  return absl::OkStatus();
 }
 
 absl::Status TrainLoop::SaveEnd() {
@@ -117,14 +122,16 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   const engine::BatchResult forward =
       parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
   DP_RETURN_IF_ERROR(Backward(step, forward));
-  const engine::StepTail averaged = parts_.model.ReadTail();
+  engine::StepTail averaged = parts_.model.ReadTail();
   // An aborted all-reduce leaves partial sums on the device. Nothing of the step may be used,
   // applied, reported or saved before the group confirms that all its collectives completed.
   DP_RETURN_IF_ERROR(parts_.reducer.Settle());
   DP_RETURN_IF_ERROR(parts_.model.device->status());
-  DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
+  DP_RETURN_IF_ERROR(CheckFinite("loss", averaged.loss));
   parts_.model.optimizer->Step(OptimizerStepOf(parts_.progress.steps() + 1));
-  StepDone(averaged.loss, step.global_count);
+  if (parts_.plan.clip_norm > 0) averaged.gradient_norm = parts_.model.optimizer->gradient_norm();
+  DP_RETURN_IF_ERROR(parts_.model.device->status());
+  DP_RETURN_IF_ERROR(StepDone(averaged, step.global_count));
   // If no step is left, the training is done rather than handed over.
   leaving_ = averaged.leaving > 0 && !finished();
   if (parts_.saver != nullptr) {
@@ -170,11 +177,12 @@ engine::OptimizerStep TrainLoop::OptimizerStepOf(int64_t number) const {
                                                              parts_.sampler.steps(), steps_total_)};
 }
 
-// Every rank has the same loss and fails at the same step. Later steps cannot repair it: the
-// gradients are not finite, and this step would spoil the weights too.
-absl::Status TrainLoop::CheckLoss(double loss) const {
-  if (std::isfinite(loss)) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat("the loss is ", loss, " at step ",
+// Every rank has the same number and fails at the same step. Later steps cannot repair it. A loss
+// is checked before its gradients, which are not finite, spoil the weights. Weights that a norm
+// tells of may be spoilt, and nobody saves them.
+absl::Status TrainLoop::CheckFinite(absl::string_view what, double number) const {
+  if (std::isfinite(number)) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("the ", what, " is ", number, " at step ",
                                             parts_.progress.steps() + 1, " of epoch ",
                                             parts_.progress.epoch(),
                                             "; lower the learning rate, or look for values in the "

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/data/dataset.h"
@@ -88,7 +89,7 @@ class TrainLoop {
   absl::Status EndSteps();
   // Sets the gradients to their mean over the global batch.
   absl::Status Backward(const engine::Prefetch::Step& step, const engine::BatchResult& forward);
-  absl::Status CheckLoss(double loss) const;
+  absl::Status CheckFinite(absl::string_view what, double number) const;
   float ScaleOf(const engine::Prefetch::Step& step) const;
   // Steps that were begun, including those in flight in the program.
   int64_t steps_begun() const;
@@ -96,7 +97,8 @@ class TrainLoop {
   absl::Status CheckWeights(int epoch) const;
   absl::Status EvaluateAfter(int epoch);
   void TellSaved();
-  void StepDone(double loss, int64_t samples);
+  // Reports a step of all ranks with this averaged tail, unless its norm is not finite.
+  absl::Status StepDone(const engine::StepTail& tail, int64_t samples);
   bool finished() const { return steps_begun() >= steps_total_; }
 
   const Parts parts_;

@@ -129,6 +129,37 @@ TEST(TrainLoopTest, StopsAtTheLastStepOfThePlan) {
 }
 
 // Results after the failure are neither a loss, nor finite weights, nor a test result.
+// A small norm shrinks every gradient of plain SGD to it, so no step moves the weights further than
+// the learning rate times the norm.
+TEST(TrainLoopTest, ClippedGradientsMoveTheWeightsByTheNormAtMost) {
+  TrainingPlan plan = APlan();
+  plan.optimizer = engine::SgdOptions{.learning_rate = 1};
+  plan.steps_max = 1;
+  plan.evaluate_every = 0;
+  TrainingPlan tiny = plan;
+  plan.clip_norm = 0.01;
+  tiny.clip_norm = 1e-9;
+  const Outcome moved = Train(plan, 2), start = Train(tiny, 2);
+  double squares = 0;
+  for (size_t i = 0; i < moved.weights.size(); ++i)
+    squares += std::pow(double{moved.weights[i]} - start.weights[i], 2);
+  EXPECT_NEAR(std::sqrt(squares), 0.01, 1e-5);
+  EXPECT_GT(moved.metrics[1].gradient_norm(), 0.01);
+  EXPECT_EQ(moved.metrics[1].gradient_norm(), start.metrics[1].gradient_norm());
+}
+
+TEST(TrainLoopTest, TheScheduleSetsTheRateOfEachStep) {
+  TrainingPlan plan = APlan();
+  plan.schedule = {.warmup_steps = 2, .decay = engine::StepDecay{.every_epochs = 1, .factor = 0.5}};
+  std::vector<double> rates;
+  for (const v1::Metric& metric : Train(plan, 2).metrics)
+    if (metric.event() == "step") rates.push_back(metric.learning_rate());
+  const std::vector<double> expected = {0.025, 0.05,  0.05,  0.05,  0.05,
+                                        0.025, 0.025, 0.025, 0.025, 0.025};
+  EXPECT_THAT(rates, ::testing::Pointwise(::testing::DoubleNear(1e-8), expected));
+  EXPECT_NE(Train(plan, 2).weights, Train(APlan(), 2).weights);
+}
+
 TEST(TrainLoopTest, ADeviceThatFailsEndsTheTraining) {
   constexpr int kStepsOfAnEpoch = 5;  // each step reads once; the weights are read after the last
   for (const int reads : {0, 3, kStepsOfAnEpoch}) {

@@ -68,10 +68,10 @@ absl::Status TrainLoop::EndStep() {
   const engine::StepTail averaged = parts_.program->End();
   DP_RETURN_IF_ERROR(parts_.model.device->status());
   DP_RETURN_IF_ERROR(settled);
-  DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
+  DP_RETURN_IF_ERROR(CheckFinite("loss", averaged.loss));
   const int64_t samples = begun_.front();
   begun_.pop_front();
-  StepDone(averaged.loss, samples);
+  DP_RETURN_IF_ERROR(StepDone(averaged, samples));
   if (averaged.leaving > 0 && !last_step_.has_value()) last_step_ = LastStepAfterHandover();
   TraceStep();
   return absl::OkStatus();

@@ -48,6 +48,7 @@ void Progress::StepDone(const StepReport& report) {
   v1::Metric metric = NewMetric("step");
   metric.set_loss(report.loss);
   metric.set_learning_rate(report.learning_rate);
+  if (report.gradient_norm) metric.set_gradient_norm(*report.gradient_norm);
   SetRate(report.samples, step_began_, metric);
   log_.Write(metric);
   step_began_ = clock_.Now();

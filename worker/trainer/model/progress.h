@@ -32,6 +32,7 @@ struct StepReport {
   double loss = 0;      // mean over the samples
   int64_t samples = 0;  // of all ranks
   double learning_rate = 0;
+  std::optional<double> gradient_norm = {};  // if gradients are clipped
 };
 
 // Reports a rank's progress as metrics (proto/dp/v1/metrics.proto). Every rank reports its start

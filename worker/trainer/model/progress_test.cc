@@ -48,6 +48,9 @@ TEST_F(ProgressTest, StepsTellTheirLearningRateAndAnEpochThatOfItsLastStep) {
   progress.EpochBegan(1);
   progress.StepDone({.loss = 1, .samples = 10, .learning_rate = 0.5});
   EXPECT_DOUBLE_EQ(Metrics().back().learning_rate(), 0.5);
+  EXPECT_FALSE(Metrics().back().has_gradient_norm());
+  progress.StepDone({.loss = 1, .samples = 10, .gradient_norm = 3});
+  EXPECT_DOUBLE_EQ(Metrics().back().gradient_norm(), 3);
   progress.StepDone({.loss = 1, .samples = 10, .learning_rate = 0.25});
   progress.EpochDone();
   EXPECT_DOUBLE_EQ(Metrics().back().learning_rate(), 0.25);

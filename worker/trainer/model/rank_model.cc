@@ -91,9 +91,9 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
       .batch_size = batch_size, .seed = plan.seed, .precision = plan.precision};
   DP_ASSIGN_OR_RETURN(
       model.network, model.device->Compile(model.layers, options, model.values->span(), gradients));
-  DP_ASSIGN_OR_RETURN(
-      model.optimizer,
-      model.device->MakeOptimizer({plan.optimizer}, model.layout, model.values->span(), gradients));
+  DP_ASSIGN_OR_RETURN(model.optimizer,
+                      model.device->MakeOptimizer({plan.optimizer, plan.clip_norm}, model.layout,
+                                                  model.values->span(), gradients));
   return model;
 }
 

@@ -51,6 +51,7 @@ struct TrainingPlan {
   engine::Precision precision = engine::Precision::kFloat32;
   std::variant<engine::SgdOptions, engine::AdamWOptions> optimizer;
   engine::LearningRateSchedule schedule;
+  double clip_norm = 0;  // 0: gradients are not clipped
   std::string backend = "auto";
   int threads = 1;
   int64_t bucket_bytes_max = 25 << 20;

@@ -58,8 +58,10 @@ TEST(TrainingPlanTest, WhatIsSaidIsTaken) {
 
 TEST(TrainingPlanTest, SgdIsTaken) {
   const auto plan = Plan(R"(
-      train { optimizer { sgd { learning_rate: 0.5 momentum: 0.25 weight_decay: 0.125 nesterov: true } } })");
+      train { optimizer { sgd { learning_rate: 0.5 momentum: 0.25 weight_decay: 0.125 nesterov: true } }
+              clip_norm: 2 })");
   ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->clip_norm, 2);
   const auto& sgd = std::get<engine::SgdOptions>(plan->optimizer);
   EXPECT_EQ(sgd.learning_rate, 0.5f);
   EXPECT_EQ(sgd.momentum, 0.25f);

@@ -1,61 +1,89 @@
 #include "worker/engine/device/cpu/cpu_optimizer.h"
 
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/check.h"
 #include "base/overloaded.h"
+#include "worker/engine/nn/gradient_norm.h"
 
 namespace dp::engine {
 namespace {
 
-// The memory that an optimizer reads and writes.
-struct Flat {
-  absl::Span<float> values;
-  absl::Span<const float> gradients;
+// What all optimizers share: the memory that they read and write, and clipping.
+class CpuOptimizer : public Optimizer {
+ public:
+  struct Options {
+    double clip_norm = 0;
+    ParameterLayout layout;
+    absl::Span<float> values;
+    absl::Span<const float> gradients;
+  };
+  explicit CpuOptimizer(Options options) : options_(std::move(options)) {}
+
+  void Step(const OptimizerStep& step) final {
+    float factor = 1;
+    if (options_.clip_norm > 0) {
+      gradient_norm_ = GradientNorm({{0, options_.layout.size}}, gradients());
+      factor = ClipFactor(options_.clip_norm, gradient_norm_);
+    }
+    Update(step, factor);
+  }
+  float gradient_norm() const final { return gradient_norm_; }
+
+ protected:
+  // Takes the step from the gradients times `gradient_factor`.
+  virtual void Update(const OptimizerStep& step, float gradient_factor) = 0;
+
+  const ParameterLayout& layout() const { return options_.layout; }
+  absl::Span<float> values() const { return options_.values; }
+  absl::Span<const float> gradients() const { return options_.gradients; }
+
+ private:
+  const Options options_;
+  float gradient_norm_ = 0;
 };
 
-class CpuSgd : public Optimizer {
+class CpuSgd final : public CpuOptimizer {
  public:
-  CpuSgd(const SgdOptions& options, const Flat& flat)
-      : options_(options), flat_(flat), velocity_(flat.values.size()) {}
+  CpuSgd(const SgdOptions& sgd, Options options)
+      : CpuOptimizer(std::move(options)), sgd_(sgd), velocity_(values().size()) {}
 
-  void Step(const OptimizerStep& step) override {
-    SgdOptions options = options_;
-    options.learning_rate *= step.learning_rate_factor;
-    SgdStep(options, flat_.gradients, absl::MakeSpan(velocity_), flat_.values);
-  }
   std::vector<OptimizerState> state() override { return {{"velocity", absl::MakeSpan(velocity_)}}; }
 
  private:
-  const SgdOptions options_;
-  const Flat flat_;
+  void Update(const OptimizerStep& step, float gradient_factor) override {
+    SgdOptions sgd = sgd_;
+    sgd.learning_rate *= step.learning_rate_factor;
+    SgdStep(sgd, gradients(), absl::MakeSpan(velocity_), values(), gradient_factor);
+  }
+
+  const SgdOptions sgd_;
   std::vector<float> velocity_;
 };
 
-class CpuAdamW : public Optimizer {
+class CpuAdamW final : public CpuOptimizer {
  public:
-  CpuAdamW(const AdamWOptions& options, const ParameterLayout& layout, const Flat& flat)
-      : options_(options),
-        layout_(layout),
-        flat_(flat),
-        first_(flat.values.size()),
-        second_(flat.values.size()) {}
+  CpuAdamW(const AdamWOptions& adamw, Options options)
+      : CpuOptimizer(std::move(options)),
+        adamw_(adamw),
+        first_(values().size()),
+        second_(values().size()) {}
 
-  void Step(const OptimizerStep& step) override {
-    AdamWOptions options = options_;
-    options.learning_rate *= step.learning_rate_factor;
-    AdamWStep(options, step.number, layout_, flat_.gradients,
-              {absl::MakeSpan(first_), absl::MakeSpan(second_)}, flat_.values);
-  }
   std::vector<OptimizerState> state() override {
     return {{"exp_avg", absl::MakeSpan(first_)}, {"exp_avg_sq", absl::MakeSpan(second_)}};
   }
 
  private:
-  const AdamWOptions options_;
-  const ParameterLayout layout_;
-  const Flat flat_;
+  void Update(const OptimizerStep& step, float gradient_factor) override {
+    AdamWOptions adamw = adamw_;
+    adamw.learning_rate *= step.learning_rate_factor;
+    AdamWStep(adamw, step.number, layout(), gradients(),
+              {absl::MakeSpan(first_), absl::MakeSpan(second_)}, values(), gradient_factor);
+  }
+
+  const AdamWOptions adamw_;
   std::vector<float> first_;
   std::vector<float> second_;
 };
@@ -67,12 +95,12 @@ std::unique_ptr<Optimizer> MakeCpuOptimizer(const OptimizerOptions& options,
                                             absl::Span<const float> gradients) {
   DP_CHECK(values.size() == gradients.size());
   DP_CHECK(static_cast<int64_t>(values.size()) == layout.size);
-  const Flat flat = {values, gradients};
+  CpuOptimizer::Options shared = {options.clip_norm, layout, values, gradients};
   return std::visit(Overloaded{[&](const SgdOptions& sgd) -> std::unique_ptr<Optimizer> {
-                                 return std::make_unique<CpuSgd>(sgd, flat);
+                                 return std::make_unique<CpuSgd>(sgd, std::move(shared));
                                },
                                [&](const AdamWOptions& adamw) -> std::unique_ptr<Optimizer> {
-                                 return std::make_unique<CpuAdamW>(adamw, layout, flat);
+                                 return std::make_unique<CpuAdamW>(adamw, std::move(shared));
                                }},
                     options.update);
 }

@@ -30,7 +30,9 @@ class PlainStepProgram : public StepProgram {
     parts_.optimizer.Step(input.step);
     std::array<float, kStepTailSize> averaged = {};
     device_.Read(parts_.tail, absl::MakeSpan(averaged));
-    tails_.push_back({.loss = averaged[0], .leaving = averaged[1]});
+    tails_.push_back({.loss = averaged[0],
+                      .leaving = averaged[1],
+                      .gradient_norm = parts_.optimizer.gradient_norm()});
     return absl::OkStatus();
   }
   StepTail End() override {

@@ -57,6 +57,17 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
+__global__ void __launch_bounds__(kBlockThreads)
+    ClipNormKernel(const double* sums, int64_t count, double clip_norm, ClippedNorm* result) {
+  double mine = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kBlockThreads) mine += sums[i];
+  const double sum = BlockSum(mine);
+  if (threadIdx.x != 0) return;
+  const auto norm = static_cast<float>(sqrt(sum));
+  const double factor = clip_norm / (static_cast<double>(norm) + 1e-6);
+  *result = {factor < 1 ? static_cast<float>(factor) : 1.0f, norm};
+}
+
 // Whether a thread may load 16 bytes at once.
 bool IsAligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
 
@@ -76,6 +87,11 @@ cudaError_t SumSquares(cudaStream_t stream, const T* values, int64_t size, int64
   if (size == 0) return cudaSuccess;
   return Launch(stream, {BlocksFor(size, per_sum), kBlockThreads}, SumSquaresKernel<T>, values,
                 size, per_sum, sums);
+}
+
+cudaError_t ClipNorm(cudaStream_t stream, const double* sums, int64_t count, double clip_norm,
+                     ClippedNorm* result) {
+  return Launch(stream, {1, kBlockThreads}, ClipNormKernel, sums, count, clip_norm, result);
 }
 
 #define DP_INSTANTIATE(T)                                        \

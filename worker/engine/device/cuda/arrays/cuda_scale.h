@@ -16,4 +16,13 @@ template <typename T>
 cudaError_t SumSquares(cudaStream_t stream, const T* values, int64_t size, int64_t per_sum,
                        double* sums);
 
+// From the sums of squares of all chunks of gradients: their norm, and the factor that clips it to
+// `clip_norm`, as in nn/gradient_norm.h. One block adds the `count` sums.
+struct ClippedNorm {
+  float factor = 1;
+  float norm = 0;
+};
+cudaError_t ClipNorm(cudaStream_t stream, const double* sums, int64_t count, double clip_norm,
+                     ClippedNorm* result);
+
 }  // namespace dp::engine::cuda

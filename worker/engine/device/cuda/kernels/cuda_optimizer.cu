@@ -25,10 +25,11 @@ struct SgdStepOf {
     const Floats gradient = Floats::Load(arrays.gradients + first);
     Floats velocity = Floats::Load(arrays.velocity + first);
     Floats value = Floats::Load(arrays.values + first);
+    const float factor = *arrays.gradient_factor;
     const auto rate = static_cast<float>(*learning_rate);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float d = gradient.values[i] + options.weight_decay * value.values[i];
+      const float d = gradient.values[i] * factor + options.weight_decay * value.values[i];
       velocity.values[i] = options.momentum * velocity.values[i] + d;
       value.values[i] -= rate * (options.nesterov ? d + options.momentum * velocity.values[i]
                                                   : velocity.values[i]);
@@ -73,9 +74,10 @@ struct AdamWStepOf {
     Floats first = Floats::Load(arrays.first + i);
     Floats second = Floats::Load(arrays.second + i);
     const bool decay = Decays(decays, i);
+    const float factor = *arrays.gradient_factor;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      value.values[k] = AdamWValue(*factors, decay, gradient.values[k], value.values[k],
+      value.values[k] = AdamWValue(*factors, decay, gradient.values[k] * factor, value.values[k],
                                    first.values[k], second.values[k]);
     }
     first.Store(arrays.first + i);

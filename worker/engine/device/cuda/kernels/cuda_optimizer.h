@@ -9,12 +9,6 @@
 
 namespace dp::engine::cuda {
 
-// Values from `first` on. `first` begins a parameter.
-struct ValueRange {
-  int64_t first = 0;
-  int64_t size = 0;
-};
-
 // Sets the learning rate of the steps that are queued after it. A kernel, since a copy from the
 // host's memory would wait for the stream.
 cudaError_t StoreRate(cudaStream_t stream, double rate, double* place);
@@ -24,6 +18,7 @@ cudaError_t StoreRate(cudaStream_t stream, double rate, double* place);
 // the next step.
 struct SgdArrays {
   const float* gradients = nullptr;
+  const float* gradient_factor = nullptr;  // in device memory; multiplies the gradients
   float* velocity = nullptr;
   float* values = nullptr;
   bf16* rounded = nullptr;
@@ -39,6 +34,7 @@ cudaError_t PrepareAdamW(cudaStream_t stream, const AdamWOptions& options,
 // nn/adamw.h. The arrays hold the whole layout.
 struct AdamWArrays {
   const float* gradients = nullptr;
+  const float* gradient_factor = nullptr;  // as in SgdArrays
   float* first = nullptr;
   float* second = nullptr;
   float* values = nullptr;

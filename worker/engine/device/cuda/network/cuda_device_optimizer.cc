@@ -7,7 +7,9 @@
 #include "base/check.h"
 #include "base/overloaded.h"
 #include "base/status.h"
+#include "worker/engine/device/cuda/kernels/cuda_launch.h"
 #include "worker/engine/device/cuda/runtime/cuda_status.h"
+#include "worker/engine/nn/gradient_norm.h"
 
 namespace dp::engine::cuda {
 namespace {
@@ -30,39 +32,33 @@ absl::StatusOr<DeviceBuffer> Zeroes(DeviceContext& context, size_t floats) {
   return buffer;
 }
 
+static_assert(kNormLanes == kBlockThreads);  // one order of sums
+
 absl::Span<float> Floats(const DeviceBuffer& buffer) {
   return {buffer.as<float>(), static_cast<size_t>(buffer.bytes()) / sizeof(float)};
 }
 
 class CudaSgd final : public CudaOptimizer {
  public:
-  struct Memory {
-    DeviceBuffer velocity;
-  };
-  CudaSgd(DeviceContext& context, DeviceBuffer learning_rate, const SgdOptions& options,
-          absl::Span<float> values, absl::Span<const float> gradients, Memory memory)
-      : CudaOptimizer(context, std::move(learning_rate), options.learning_rate),
+  CudaSgd(DeviceContext& context, Shared shared, const SgdOptions& options, DeviceBuffer velocity)
+      : CudaOptimizer(context, std::move(shared)),
         options_(options),
-        values_(values),
-        gradients_(gradients),
-        memory_(std::move(memory)) {}
+        velocity_(std::move(velocity)) {}
 
-  absl::Status QueueFactors() override { return absl::OkStatus(); }
   absl::Status QueueUpdate(ValueRange range, bf16* rounded) override {
-    DP_CUDA_RETURN_IF_ERROR(
-        SgdUpdate(context_.stream(), options_, learning_rate(), range,
-                  {gradients_.data(), memory_.velocity.as<float>(), values_.data(), rounded}));
+    DP_CUDA_RETURN_IF_ERROR(SgdUpdate(context_.stream(), options_, learning_rate(), range,
+                                      {.gradients = shared().gradients.data(),
+                                       .gradient_factor = gradient_factor(),
+                                       .velocity = velocity_.as<float>(),
+                                       .values = shared().values.data(),
+                                       .rounded = rounded}));
     return absl::OkStatus();
   }
-  std::vector<OptimizerState> state() override { return {{"velocity", Floats(memory_.velocity)}}; }
+  std::vector<OptimizerState> state() override { return {{"velocity", Floats(velocity_)}}; }
 
  private:
-  int64_t size() const override { return static_cast<int64_t>(values_.size()); }
-
   const SgdOptions options_;
-  const absl::Span<float> values_;
-  const absl::Span<const float> gradients_;
-  const Memory memory_;
+  const DeviceBuffer velocity_;
 };
 
 class CudaAdamW final : public CudaOptimizer {
@@ -74,14 +70,25 @@ class CudaAdamW final : public CudaOptimizer {
     DeviceBuffer first;
     DeviceBuffer second;
   };
-  CudaAdamW(DeviceContext& context, DeviceBuffer learning_rate, const AdamWOptions& options,
-            absl::Span<float> values, absl::Span<const float> gradients, Memory memory)
-      : CudaOptimizer(context, std::move(learning_rate), options.learning_rate),
-        options_(options),
-        values_(values),
-        gradients_(gradients),
-        memory_(std::move(memory)) {}
+  CudaAdamW(DeviceContext& context, Shared shared, const AdamWOptions& options, Memory memory)
+      : CudaOptimizer(context, std::move(shared)), options_(options), memory_(std::move(memory)) {}
 
+  absl::Status QueueUpdate(ValueRange range, bf16* rounded) override {
+    DP_CUDA_RETURN_IF_ERROR(AdamWUpdate(context_.stream(), memory_.factors.as<AdamWFactors>(),
+                                        memory_.decays.as<uint32_t>(), range,
+                                        {.gradients = shared().gradients.data(),
+                                         .gradient_factor = gradient_factor(),
+                                         .first = memory_.first.as<float>(),
+                                         .second = memory_.second.as<float>(),
+                                         .values = shared().values.data(),
+                                         .rounded = rounded}));
+    return absl::OkStatus();
+  }
+  std::vector<OptimizerState> state() override {
+    return {{"exp_avg", Floats(memory_.first)}, {"exp_avg_sq", Floats(memory_.second)}};
+  }
+
+ private:
   absl::Status PrepareNumber(int64_t number) override {
     DP_CHECK(number >= 1);
     if (number != next_) {
@@ -93,62 +100,61 @@ class CudaAdamW final : public CudaOptimizer {
     next_ = number + 1;
     return absl::OkStatus();
   }
-  absl::Status QueueFactors() override {
+  absl::Status QueueOwnFactors() override {
     DP_CUDA_RETURN_IF_ERROR(PrepareAdamW(context_.stream(), options_, learning_rate(),
                                          memory_.step.as<int64_t>(),
                                          memory_.factors.as<AdamWFactors>()));
     return absl::OkStatus();
   }
-  absl::Status QueueUpdate(ValueRange range, bf16* rounded) override {
-    DP_CUDA_RETURN_IF_ERROR(AdamWUpdate(context_.stream(), memory_.factors.as<AdamWFactors>(),
-                                        memory_.decays.as<uint32_t>(), range,
-                                        {gradients_.data(), memory_.first.as<float>(),
-                                         memory_.second.as<float>(), values_.data(), rounded}));
-    return absl::OkStatus();
-  }
-  std::vector<OptimizerState> state() override {
-    return {{"exp_avg", Floats(memory_.first)}, {"exp_avg_sq", Floats(memory_.second)}};
-  }
-
- private:
-  int64_t size() const override { return static_cast<int64_t>(values_.size()); }
 
   const AdamWOptions options_;
-  const absl::Span<float> values_;
-  const absl::Span<const float> gradients_;
   const Memory memory_;
   int64_t next_ = 0;  // the device's count: the number of its next step
 };
 
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaSgd(DeviceContext& context,
                                                        const SgdOptions& options,
-                                                       absl::Span<float> values,
-                                                       absl::Span<const float> gradients) {
-  DP_ASSIGN_OR_RETURN(DeviceBuffer learning_rate, DeviceBuffer::Allocate(sizeof(double)));
-  CudaSgd::Memory memory;
-  DP_ASSIGN_OR_RETURN(memory.velocity, Zeroes(context, values.size()));
-  return std::make_unique<CudaSgd>(context, std::move(learning_rate), options, values, gradients,
-                                   std::move(memory));
+                                                       CudaOptimizer::Shared shared) {
+  DP_ASSIGN_OR_RETURN(DeviceBuffer velocity, Zeroes(context, shared.values.size()));
+  return std::make_unique<CudaSgd>(context, std::move(shared), options, std::move(velocity));
 }
 
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaAdamW(DeviceContext& context,
                                                          const AdamWOptions& options,
                                                          const ParameterLayout& layout,
-                                                         absl::Span<float> values,
-                                                         absl::Span<const float> gradients) {
+                                                         CudaOptimizer::Shared shared) {
   const std::vector<uint32_t> decays = DecayBlocks(options, layout);
-  DP_ASSIGN_OR_RETURN(DeviceBuffer learning_rate, DeviceBuffer::Allocate(sizeof(double)));
   CudaAdamW::Memory memory;
   DP_ASSIGN_OR_RETURN(memory.decays, Copied(context, absl::MakeConstSpan(decays)));
   DP_ASSIGN_OR_RETURN(memory.step, DeviceBuffer::Allocate(sizeof(int64_t)));
   DP_ASSIGN_OR_RETURN(memory.factors, DeviceBuffer::Allocate(sizeof(AdamWFactors)));
-  DP_ASSIGN_OR_RETURN(memory.first, Zeroes(context, values.size()));
-  DP_ASSIGN_OR_RETURN(memory.second, Zeroes(context, values.size()));
-  return std::make_unique<CudaAdamW>(context, std::move(learning_rate), options, values, gradients,
-                                     std::move(memory));
+  DP_ASSIGN_OR_RETURN(memory.first, Zeroes(context, shared.values.size()));
+  DP_ASSIGN_OR_RETURN(memory.second, Zeroes(context, shared.values.size()));
+  return std::make_unique<CudaAdamW>(context, std::move(shared), options, std::move(memory));
 }
 
 }  // namespace
+
+absl::StatusOr<CudaOptimizer::Shared> CudaOptimizer::MakeShared(DeviceContext& context,
+                                                                const OptimizerOptions& options,
+                                                                absl::Span<float> values,
+                                                                absl::Span<const float> gradients) {
+  Shared shared = {.values = values, .gradients = gradients, .clip_norm = options.clip_norm};
+  shared.learning_rate =
+      std::visit([](const auto& update) { return update.learning_rate; }, options.update);
+  const ClippedNorm unclipped;
+  DP_ASSIGN_OR_RETURN(shared.rate, DeviceBuffer::Allocate(sizeof(double)));
+  DP_ASSIGN_OR_RETURN(shared.clipped, Copied(context, absl::MakeConstSpan(&unclipped, 1)));
+  if (options.clip_norm > 0) {
+    const int64_t chunks = DivideUp(static_cast<int64_t>(values.size()), kNormChunk);
+    DP_ASSIGN_OR_RETURN(shared.sums,
+                        DeviceBuffer::Allocate(chunks * static_cast<int64_t>(sizeof(double))));
+  }
+  return shared;
+}
+
+CudaOptimizer::CudaOptimizer(DeviceContext& context, Shared shared)
+    : context_(context), shared_(std::move(shared)) {}
 
 void CudaOptimizer::Step(const OptimizerStep& step) {
   context_.Use();
@@ -159,18 +165,46 @@ void CudaOptimizer::Step(const OptimizerStep& step) {
   context_.ArraysChanged();
 }
 
+float CudaOptimizer::gradient_norm() const {
+  float norm = 0;
+  context_.Use();
+  context_.Do([&]() -> absl::Status {
+    if (!clips()) return absl::OkStatus();
+    DP_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(&norm, this->norm(), sizeof(norm),
+                                            cudaMemcpyDeviceToHost, context_.stream()));
+    return context_.Synchronize();
+  });
+  return norm;
+}
+
 absl::Status CudaOptimizer::Prepare(const OptimizerStep& step) {
-  const double rate = learning_rate_of_options_ * step.learning_rate_factor;
+  const double rate = shared_.learning_rate * step.learning_rate_factor;
   if (stored_rate_ != rate) {
-    DP_CUDA_RETURN_IF_ERROR(StoreRate(context_.stream(), rate, learning_rate_.as<double>()));
+    DP_CUDA_RETURN_IF_ERROR(StoreRate(context_.stream(), rate, shared_.rate.as<double>()));
     stored_rate_ = rate;
   }
   return PrepareNumber(step.number);
 }
 
+absl::Status CudaOptimizer::QueueFactors() {
+  if (clips()) {
+    const auto size = static_cast<int64_t>(shared_.gradients.size());
+    DP_CUDA_RETURN_IF_ERROR(SumSquares(context_.stream(), shared_.gradients.data(), size,
+                                       kNormChunk, shared_.sums.as<double>()));
+    DP_CUDA_RETURN_IF_ERROR(ClipNorm(context_.stream(), shared_.sums.as<double>(),
+                                     DivideUp(size, kNormChunk), shared_.clip_norm,
+                                     shared_.clipped.as<ClippedNorm>()));
+  }
+  return QueueOwnFactors();
+}
+
 absl::Status CudaOptimizer::Queue(bf16* rounded) {
   DP_RETURN_IF_ERROR(QueueFactors());
-  return QueueUpdate({0, size()}, rounded);
+  return QueueUpdate({0, static_cast<int64_t>(shared_.values.size())}, rounded);
+}
+
+const float* CudaOptimizer::norm() const {
+  return clips() ? &shared_.clipped.as<ClippedNorm>()->norm : nullptr;
 }
 
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaOptimizer(DeviceContext& context,
@@ -180,11 +214,13 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaOptimizer(DeviceContext& cont
                                                              absl::Span<const float> gradients) {
   DP_CHECK(values.size() == gradients.size());
   DP_CHECK(static_cast<int64_t>(values.size()) == layout.size);
+  DP_ASSIGN_OR_RETURN(CudaOptimizer::Shared shared,
+                      CudaOptimizer::MakeShared(context, options, values, gradients));
   return std::visit(Overloaded{[&](const SgdOptions& sgd) {
-                                 return MakeCudaSgd(context, sgd, values, gradients);
+                                 return MakeCudaSgd(context, sgd, std::move(shared));
                                },
                                [&](const AdamWOptions& adamw) {
-                                 return MakeCudaAdamW(context, adamw, layout, values, gradients);
+                                 return MakeCudaAdamW(context, adamw, layout, std::move(shared));
                                }},
                     options.update);
 }

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "worker/engine/device/cuda/arrays/cuda_scale.h"
 #include "worker/engine/device/cuda/kernels/cuda_optimizer.h"
 #include "worker/engine/device/cuda/network/cuda_device_context.h"
 #include "worker/engine/device/cuda/runtime/cuda_memory.h"
@@ -15,40 +15,59 @@
 
 namespace dp::engine::cuda {
 
-// An optimizer whose state, learning rate and next step number lie on the GPU, so that a step can
-// be captured. Not thread-safe.
+// An optimizer whose state, learning rate, next step number and factor of the gradients lie on the
+// GPU, so that a step can be captured. Not thread-safe.
 class CudaOptimizer : public Optimizer {
  public:
-  // `learning_rate` is memory for a double; `of_options` is the rate that steps take a factor of.
-  CudaOptimizer(DeviceContext& context, DeviceBuffer learning_rate, double of_options)
-      : context_(context),
-        learning_rate_of_options_(of_options),
-        learning_rate_(std::move(learning_rate)) {}
+  // What all optimizers share.
+  struct Shared {
+    absl::Span<float> values;
+    absl::Span<const float> gradients;
+    double learning_rate = 0;  // of the options
+    double clip_norm = 0;
+    DeviceBuffer rate;     // a double: the learning rate of the next step
+    DeviceBuffer clipped;  // a ClippedNorm
+    DeviceBuffer sums;     // with clip_norm: a double for each chunk of the gradients
+  };
+  // Errors: ResourceExhausted.
+  static absl::StatusOr<Shared> MakeShared(DeviceContext& context, const OptimizerOptions& options,
+                                           absl::Span<float> values,
+                                           absl::Span<const float> gradients);
+
+  CudaOptimizer(DeviceContext& context, Shared shared);
 
   void Step(const OptimizerStep& step) final;
+  float gradient_norm() const final;
 
   // Makes `step` the next queued step. Queues what the device's memory does not hold yet: a
   // learning rate that has changed, and a step number other than the device's own count. Must not
   // be captured.
   absl::Status Prepare(const OptimizerStep& step);
-  // Queues the work that all updates of a step share, once before them. May be captured.
-  virtual absl::Status QueueFactors() = 0;
-  // Queues the update of a range of values. Each value is updated once in a step. `rounded`, where
-  // not null, receives the new values in bf16. May be captured.
+  // Queues the work that all updates of a step share, once before them. With clips(), all gradients
+  // must be complete. May be captured.
+  absl::Status QueueFactors();
+  // Queues the update of a range of values, which begins with a parameter. Each value is updated
+  // once in a step. `rounded`, where not null, receives the new values in bf16. May be captured.
   virtual absl::Status QueueUpdate(ValueRange range, bf16* rounded) = 0;
   // Queues both, for all values.
   absl::Status Queue(bf16* rounded);
 
+  bool clips() const { return shared_.clip_norm > 0; }
+  // Where QueueFactors puts the norm, on the device; null unless clips().
+  const float* norm() const;
+
  protected:
-  virtual int64_t size() const = 0;
   virtual absl::Status PrepareNumber(int64_t /*number*/) { return absl::OkStatus(); }
-  const double* learning_rate() const { return learning_rate_.as<double>(); }
+  virtual absl::Status QueueOwnFactors() { return absl::OkStatus(); }
+
+  const Shared& shared() const { return shared_; }
+  const double* learning_rate() const { return shared_.rate.as<double>(); }
+  const float* gradient_factor() const { return &shared_.clipped.as<ClippedNorm>()->factor; }
 
   DeviceContext& context_;
 
  private:
-  const double learning_rate_of_options_;
-  const DeviceBuffer learning_rate_;
+  const Shared shared_;
   std::optional<double> stored_rate_;  // in device memory, for steps that are queued from now on
 };
 

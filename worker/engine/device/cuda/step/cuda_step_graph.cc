@@ -1,6 +1,7 @@
 #include "worker/engine/device/cuda/step/cuda_step_graph.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -18,7 +19,7 @@ namespace {
 // been begun.
 constexpr int kStepsUnderWay = 4;
 
-static_assert(sizeof(StepTail) == kStepTailSize * sizeof(float));
+static_assert(offsetof(StepTail, gradient_norm) == kStepTailSize * sizeof(float));
 
 // Casts a part that this device made.
 template <typename Made, typename Part>
@@ -174,6 +175,11 @@ void CudaStepProgram::TellReady(size_t piece) {
 
 absl::Status CudaStepProgram::Exchange() {
   if (reducer_ == nullptr || !context_.status().ok()) return absl::OkStatus();
+  if (optimizer_.clips()) {
+    DP_RETURN_IF_ERROR(reducer_->EndBackward());
+    context_.Do([this] { return optimizer_.Queue(network_.memory().rounded()); });
+    return absl::OkStatus();
+  }
   context_.Do([this] { return optimizer_.QueueFactors(); });
   return reducer_->EndBackward([this](const Bucket& bucket) {
     context_.Do([&] { return QueueUpdate(bucket); });
@@ -189,8 +195,13 @@ absl::Status CudaStepProgram::QueueUpdate(const Bucket& bucket) {
 }
 
 absl::Status CudaStepProgram::QueueResult(size_t slot) {
-  DP_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(&tails_[slot], tail_, sizeof(StepTail),
+  DP_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(&tails_[slot], tail_, kStepTailSize * sizeof(float),
                                           cudaMemcpyDeviceToHost, context_.stream()));
+  if (optimizer_.clips()) {
+    DP_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(&tails_[slot].gradient_norm, optimizer_.norm(),
+                                            sizeof(float), cudaMemcpyDeviceToHost,
+                                            context_.stream()));
+  }
   return done_[slot].Record(context_.stream());
 }
 

@@ -56,7 +56,8 @@ class CudaStepProgram : public StepProgram {
   bool Capture(size_t piece);
   void NoteCaptured();
   void TellReady(size_t piece);
-  // Averages and updates, bucket by bucket. Errors: the group's.
+  // Averages and updates, bucket by bucket. Clipping needs the norm of all gradients, so all
+  // updates then follow the last bucket. Errors: the group's.
   absl::Status Exchange();
   absl::Status QueueUpdate(const Bucket& bucket);
   absl::Status QueueResult(size_t slot);

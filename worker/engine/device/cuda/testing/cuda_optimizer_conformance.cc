@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "worker/engine/device/cuda/arrays/cuda_scale.h"
 #include "worker/engine/device/cuda/testing/cuda_testing.h"
+#include "worker/engine/nn/gradient_norm.h"
 
 namespace dp::engine::cuda {
 namespace {
@@ -32,6 +34,9 @@ std::vector<float> Filled(const ParameterLayout& layout, uint64_t seed) {
   return values;
 }
 
+// Of the gradients.
+constexpr float kFactor = 0.7f;
+
 class CudaSgdTest : public CudaTest, public ::testing::WithParamInterface<bool> {};
 
 TEST_P(CudaSgdTest, HasTheCpusBits) {
@@ -43,17 +48,18 @@ TEST_P(CudaSgdTest, HasTheCpusBits) {
   const auto device_values = OnDevice<float>(values);
   const auto device_velocity = OnDevice<float>(velocity);
   const DeviceArray<double> rate(std::vector<double>{options.learning_rate});
+  const auto factor = OnDevice<float>({kFactor});
   DeviceArray<bf16> rounded(kSize);
   for (int step = 0; step < 10; ++step) {
     // Updates two ranges, whose border moves.
     const int64_t first = step * 304;
     const auto gradients = RandomValues<float>(kSize, 100 + step);
     const auto device_gradients = OnDevice<float>(gradients);
-    SgdStep(options, gradients, absl::MakeSpan(velocity), absl::MakeSpan(values));
+    SgdStep(options, gradients, absl::MakeSpan(velocity), absl::MakeSpan(values), kFactor);
     for (const ValueRange range : {ValueRange{first, kSize - first}, ValueRange{0, first}}) {
-      Finish(SgdUpdate(
-          stream(), options, rate.data(), range,
-          {device_gradients.data(), device_velocity.data(), device_values.data(), rounded.data()}));
+      Finish(SgdUpdate(stream(), options, rate.data(), range,
+                       {device_gradients.data(), factor.data(), device_velocity.data(),
+                        device_values.data(), rounded.data()}));
     }
   }
   EXPECT_EQ(device_values.Read(), values);
@@ -80,15 +86,16 @@ TEST_P(CudaAdamWTest, HasTheCpusBits) {
   DeviceArray<bf16> rounded(size);
   const DeviceArray<uint32_t> decays(DecayBlocks(options_, layout_));
   const DeviceArray<double> rate(std::vector<double>{options_.learning_rate});
+  const auto factor = OnDevice<float>({kFactor});
   const DeviceArray<int64_t> step(std::vector<int64_t>{1});
   DeviceArray<AdamWFactors> factors(1);
   for (int number = 1; number <= 10; ++number) {
     const std::vector<float> gradients = Filled(layout_, 100 + number);
     AdamWStep(options_, number, layout_, gradients, {absl::MakeSpan(first), absl::MakeSpan(second)},
-              absl::MakeSpan(values));
+              absl::MakeSpan(values), kFactor);
     const auto device_gradients = OnDevice<float>(gradients);
-    const AdamWArrays arrays = {device_gradients.data(), device_first.data(), device_second.data(),
-                                device_values.data(), rounded.data()};
+    const AdamWArrays arrays = {device_gradients.data(), factor.data(),        device_first.data(),
+                                device_second.data(),    device_values.data(), rounded.data()};
     Finish(PrepareAdamW(stream(), options_, rate.data(), step.data(), factors.data()));
     // Updates two ranges, which meet where a parameter begins.
     const int64_t first = layout_.parameters[number % layout_.parameters.size()].offset;
@@ -110,6 +117,24 @@ TEST_F(CudaRateTest, IsStored) {
   DeviceArray<double> rate(std::vector<double>{1, 2});
   Finish(StoreRate(stream(), 0.5, rate.data()));
   EXPECT_EQ(rate.Read(), (std::vector<double>{0.5, 2}));
+}
+
+class CudaGradientNormTest : public CudaTest {};
+
+// Several chunks, the last one short.
+TEST_F(CudaGradientNormTest, HasTheCpusBits) {
+  constexpr int64_t kSize = 3 * kNormChunk + 1234;
+  const auto gradients = RandomValues<float>(kSize, 7);
+  const float expected = GradientNorm({{0, kSize}}, gradients);
+  const auto device_gradients = OnDevice<float>(gradients);
+  DeviceArray<double> sums(4);
+  DeviceArray<ClippedNorm> result(1);
+  for (const double clip_norm : {0.25, 1e6}) {
+    Finish(SumSquares(stream(), device_gradients.data(), kSize, kNormChunk, sums.data()));
+    Finish(ClipNorm(stream(), sums.data(), 4, clip_norm, result.data()));
+    EXPECT_EQ(result.Read()[0].norm, expected);
+    EXPECT_EQ(result.Read()[0].factor, ClipFactor(clip_norm, expected));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "worker/engine/nn/parameter.h"
+
+namespace dp::engine {
+
+// The norm of gradients, summed in an order that depends on nothing but the ranges. Every device
+// and every rank thus gets the same bits. A range is cut into chunks. In a chunk, lane l sums the
+// values l, l + kNormLanes, ...; the lanes' sums are added as a tree. So are the chunks' sums.
+inline constexpr int64_t kNormChunk = int64_t{1} << 16;
+inline constexpr int kNormLanes = 256;
+
+// The Euclidean norm of the values in `ranges`. NaN if one of them is.
+float GradientNorm(absl::Span<const ValueRange> ranges, absl::Span<const float> gradients);
+
+// By what torch.nn.utils.clip_grad_norm_(max_norm = clip_norm) multiplies gradients of this norm:
+// clip_norm / (norm + 1e-6), at most 1.
+float ClipFactor(double clip_norm, float norm);
+
+}  // namespace dp::engine
