@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/convert/time.h"
+#include "proto/job/job_spec.h"
 #include "proto/job/testing/parsed_job.h"
 
 namespace dp {
@@ -146,6 +147,39 @@ TEST(JobCheckTest, WhereToTrainIsCheckedWithWhatItNeeds) {
   for (const std::string device : {"auto", "cpu", "cuda"}) {
     EXPECT_EQ(error({"train.device=" + device, "slots=gpu"}), "");
   }
+}
+
+TEST(JobCheckTest, TheBatchMayBeGivenPerRank) {
+  const auto batch = [](const std::vector<std::string>& overrides) {
+    const client::JobFile job = Parsed(kMinimal, overrides);
+    EXPECT_EQ(CheckJob(job), absl::OkStatus());
+    return GlobalBatchSize(job.spec);
+  };
+  EXPECT_EQ(batch({}), 128);
+  EXPECT_EQ(batch({"train.batchSizePerRank=8", "ranks=3"}), 24);
+  EXPECT_EQ(batch({"train.batchSizePerRank=8", "train.nodes=2", "train.nprocPerNode=2"}), 32);
+  EXPECT_EQ(batch({"train.batchSizePerRank=8", "train.globalBatchSize=0"}), 8);
+  const auto error = [](const std::vector<std::string>& overrides) {
+    return std::string(CheckJob(Parsed(kMinimal, overrides)).message());
+  };
+  EXPECT_THAT(error({"train.batchSizePerRank=-8"}),
+              HasSubstr("train.batchSizePerRank is -8; expected 1 or more"));
+  EXPECT_THAT(error({"train.batchSizePerRank=8", "train.globalBatchSize=16"}),
+              HasSubstr("train.batchSizePerRank excludes train.globalBatchSize; keep one"));
+  EXPECT_THAT(error({"train.batchSizePerRank=8", "train.nodes=1:4"}),
+              HasSubstr("give train.globalBatchSize instead"));
+  EXPECT_THAT(error({"train.batchSizePerRank=2000000000", "ranks=2"}),
+              HasSubstr("gives a step of 4000000000 samples; at most 2147483647 are allowed"));
+}
+
+TEST(JobCheckTest, AccumulationAndEpochsAreChecked) {
+  EXPECT_EQ(CheckJob(Parsed(kMinimal, {"train.accumulate=4", "train.stepsPerEpoch=10"})),
+            absl::OkStatus());
+  EXPECT_THAT(ErrorSetting("train.stepsPerEpoch=-1"), HasSubstr("is -1; expected 0 or more"));
+  EXPECT_THAT(ErrorSetting("train.accumulate=0"), HasSubstr("is 0; expected 1 or more"));
+  EXPECT_THAT(ErrorSetting("train.accumulate=129"),
+              HasSubstr("train.accumulate is 129, and some rank takes only 128 samples of a step; "
+                        "lower it, or raise train.globalBatchSize"));
 }
 
 TEST(JobCheckTest, OptimizerValuesAreChecked) {

@@ -153,7 +153,8 @@ void FillDevice(const FieldOrigins& origins, v1::TrainSpec& train) {
 void FillTrain(const FieldOrigins& origins, v1::TrainSpec& train) {
   FillShape(train);
   if (!origins.Given("train.epochs")) train.set_epochs(1);
-  if (!origins.Given("train.globalBatchSize")) train.set_global_batch_size(128);
+  if (!origins.Given("train.globalBatchSize") && train.batch_size_per_rank() == 0)
+    train.set_global_batch_size(128);
   if (!origins.Given("train.backend")) train.set_backend("auto");
   if (!origins.Given("train.precision")) train.set_precision("float32");
   FillDevice(origins, train);

@@ -30,6 +30,13 @@ std::optional<RankRange> RanksOf(const v1::JobSpec& spec) {
   return RankRange{nodes->min * each, static_cast<int>(max)};
 }
 
+int64_t GlobalBatchSize(const v1::JobSpec& spec) {
+  const v1::TrainSpec& train = spec.train();
+  if (train.batch_size_per_rank() == 0) return train.global_batch_size();
+  const std::optional<RankRange> ranks = RanksOf(spec);
+  return int64_t{train.batch_size_per_rank()} * (ranks ? ranks->max : spec.ranks());
+}
+
 bool MeetsAtStore(const v1::CommandSpec& command) {
   return command.contract() == "torchrun" || command.contract() == "launch";
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -23,6 +24,10 @@ struct RankRange {
   int max = 1;
 };
 std::optional<RankRange> RanksOf(const v1::JobSpec& spec);
+
+// The samples of a training's step over all ranks: train.globalBatchSize, or train.batchSizePerRank
+// times the ranks. 0 if the job has neither.
+int64_t GlobalBatchSize(const v1::JobSpec& spec);
 
 // Whether the command's contract makes ranks meet at a TCPStore, as torchrun's ranks do.
 bool MeetsAtStore(const v1::CommandSpec& command);

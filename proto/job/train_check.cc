@@ -40,13 +40,8 @@ class TrainCheck : private FieldCheck {
   void CheckTrain(const v1::TrainSpec& train) {
     Between("train.epochs", train.epochs(), 1, std::numeric_limits<int>::max());
     AtLeast("train.maxSteps", train.max_steps(), 0);
-    AtLeast("train.globalBatchSize", train.global_batch_size(), 1);
-    const auto range = RanksOf(spec_);
-    const int ranks = range ? range->max : spec_.ranks();
-    if (train.global_batch_size() < ranks)
-      Fail("train.globalBatchSize",
-           absl::StrCat("train.globalBatchSize is ", train.global_batch_size(),
-                        ", less than one sample for each of ", ranks, " ranks"));
+    AtLeast("train.stepsPerEpoch", train.steps_per_epoch(), 0);
+    CheckBatch(train);
     AtLeast("train.evaluateEvery", train.evaluate_every(), 0);
     if (!(train.bucket_cap_mb() > 0 && train.bucket_cap_mb() <= kBucketCapMbMax))
       Fail("train.bucketCapMb",
@@ -90,6 +85,40 @@ class TrainCheck : private FieldCheck {
       Fail(path, Wrong(path, Quoted(file),
                        "a file's path, as /models/weights.safetensors, not a directory's"));
     Absolute(path, file);
+  }
+
+  void CheckBatch(const v1::TrainSpec& train) {
+    const std::string field =
+        train.batch_size_per_rank() == 0 ? "train.globalBatchSize" : "train.batchSizePerRank";
+    if (train.batch_size_per_rank() != 0) CheckBatchPerRank(train);
+    const int64_t batch = GlobalBatchSize(spec_);
+    AtLeast("train.globalBatchSize", batch, 1);
+    const auto range = RanksOf(spec_);
+    const int ranks = range ? range->max : spec_.ranks();
+    if (batch < ranks)
+      Fail("train.globalBatchSize",
+           absl::StrCat("train.globalBatchSize is ", batch, ", less than one sample for each of ",
+                        ranks, " ranks"));
+    if (batch > std::numeric_limits<int>::max())
+      Fail(field, absl::StrCat(field, " gives a step of ", batch, " samples; at most ",
+                               std::numeric_limits<int>::max(), " are allowed"));
+    if (!train.has_accumulate()) return;
+    AtLeast("train.accumulate", train.accumulate(), 1);
+    if (first().ok() && train.accumulate() > batch / ranks)
+      Fail("train.accumulate",
+           absl::StrCat("train.accumulate is ", train.accumulate(), ", and some rank takes only ",
+                        batch / ranks, " samples of a step; lower it, or raise ", field));
+  }
+
+  void CheckBatchPerRank(const v1::TrainSpec& train) {
+    const std::string path = "train.batchSizePerRank";
+    AtLeast(path, train.batch_size_per_rank(), 1);
+    if (train.global_batch_size() != 0)
+      Fail(path, "train.batchSizePerRank excludes train.globalBatchSize; keep one");
+    if (IsElastic(spec_))
+      Fail(path,
+           "train.batchSizePerRank would change the step with the number of ranks, which a range "
+           "of train.nodes leaves open; give train.globalBatchSize instead");
   }
 
   void CheckDevice(const v1::TrainSpec& train) {

@@ -14,6 +14,9 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.TrainSpec.schedule"},
     {1, "dp.v1.OptimizerSpec.adam"},
     {1, "dp.v1.TrainSpec.clip_norm"},
+    {1, "dp.v1.TrainSpec.accumulate"},
+    {1, "dp.v1.TrainSpec.batch_size_per_rank"},
+    {1, "dp.v1.TrainSpec.steps_per_epoch"},
 };
 
 std::string TextOf(const Message& message, const FieldDescriptor& field) {

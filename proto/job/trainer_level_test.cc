@@ -20,6 +20,9 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.schedule={warmupSteps: 3}"}), 1);
   EXPECT_EQ(LevelWith({"train.optimizer={adam: {learningRate: 0.1}}"}), 1);
   EXPECT_EQ(LevelWith({"train.clipNorm=1"}), 1);
+  EXPECT_EQ(LevelWith({"train.accumulate=2"}), 1);
+  EXPECT_EQ(LevelWith({"train.batchSizePerRank=2"}), 1);
+  EXPECT_EQ(LevelWith({"train.stepsPerEpoch=2"}), 1);
 }
 
 // A misspelt row would gate nothing.

@@ -124,6 +124,8 @@ train:
   device: auto
   onIsolation: continue
   clipNorm: 0
+  batchSizePerRank: 0
+  stepsPerEpoch: 0
   evaluateEvery: 1
 memoryMibPerRank: 0
 queue: default

@@ -200,6 +200,8 @@ class Device {
   // than their own calls. Errors: as Compile's.
   virtual absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(
       const StepProgram::Parts& parts) = 0;
+  // sum = from if `first`, else sum += from. For gradients of several backwards; sizes are equal.
+  virtual void Accumulate(absl::Span<const float> from, bool first, absl::Span<float> sum) = 0;
   // Copy between the host and arrays of this device; sizes must be equal. Both run after all
   // earlier work and are done on return; status() reports failures.
   virtual void Write(absl::Span<const float> host, absl::Span<float> array) = 0;

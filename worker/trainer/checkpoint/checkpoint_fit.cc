@@ -1,5 +1,6 @@
 #include "worker/trainer/checkpoint/checkpoint_fit.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -46,6 +47,8 @@ absl::Status CheckFits(const v1::CheckpointManifest& checkpoint,
   DP_RETURN_IF_ERROR(Same("training samples:", checkpoint.samples(), now.samples()));
   DP_RETURN_IF_ERROR(
       Same("train.globalBatchSize", checkpoint.global_batch_size(), now.global_batch_size()));
+  DP_RETURN_IF_ERROR(
+      Same("train.stepsPerEpoch", checkpoint.steps_per_epoch(), now.steps_per_epoch()));
   DP_RETURN_IF_ERROR(Same("train.data.shuffle", checkpoint.shuffle(), now.shuffle()));
   DP_RETURN_IF_ERROR(Same("train.data.dropLast", checkpoint.drop_last(), now.drop_last()));
   // Releases without schedules wrote none.
@@ -74,6 +77,8 @@ std::string OtherBits(const v1::CheckpointManifest& checkpoint, const v1::Checkp
     }
   };
   compare("ranks", checkpoint.world_size(), now.world_size());
+  const int accumulated = std::max(1, checkpoint.accumulate());
+  compare("train.accumulate", accumulated, std::max(1, now.accumulate()));
   compare("the device", checkpoint.device(), now.device());
   compare("train.precision", checkpoint.precision(), now.precision());
   const bool on_cpu = !now.instruction_set().empty();
@@ -93,6 +98,7 @@ v1::CheckpointManifest ManifestOf(const TrainingPlan& plan, const Environment& e
   manifest.set_global_batch_size(plan.global_batch_size);
   manifest.set_shuffle(plan.shuffle);
   manifest.set_drop_last(plan.drop_last);
+  manifest.set_steps_per_epoch(plan.steps_per_epoch);
   manifest.set_optimizer(OptimizerName(plan));
   manifest.set_schedule(NameOf(plan.schedule));
   for (const engine::Parameter& parameter : layout.parameters) {
@@ -101,6 +107,7 @@ v1::CheckpointManifest ManifestOf(const TrainingPlan& plan, const Environment& e
     tensor->mutable_shape()->Add(parameter.shape.begin(), parameter.shape.end());
   }
   manifest.set_world_size(environment.world_size);
+  manifest.set_accumulate(plan.accumulate);
   manifest.set_threads_per_rank(plan.threads);
   manifest.set_bucket_cap_mb(static_cast<double>(plan.bucket_bytes_max) / (1 << 20));
   manifest.set_backend(backend);

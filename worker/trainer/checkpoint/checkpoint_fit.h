@@ -17,8 +17,8 @@ namespace dp::trainer {
 // write itself. Pure.
 
 // Rejects differences that would change the position in the data or the meaning of the tensors. It
-// compares tensors, optimizer, seed, number of samples, global batch size, shuffle, dropLast and
-// the schedule of the learning rate.
+// compares tensors, optimizer, seed, number of samples, global batch size, shuffle, dropLast,
+// stepsPerEpoch and // the schedule of the learning rate.
 // Errors: FailedPrecondition names the first that differs, with both values; or an order of sums
 // that this release does not know.
 absl::Status CheckFits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now);

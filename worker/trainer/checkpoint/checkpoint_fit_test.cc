@@ -37,13 +37,14 @@ TEST(CheckpointFitTest, AnotherTensorIsNamedWithBothShapes) {
 
 TEST(CheckpointFitTest, WhatMovesThePositionInTheDataIsRefused) {
   v1::CheckpointManifest seed = AManifest(), samples = AManifest(), batch = AManifest(),
-                         shuffle = AManifest(), drop = AManifest();
+                         shuffle = AManifest(), drop = AManifest(), epoch = AManifest();
   seed.set_seed(4);
   samples.set_samples(50000);
   batch.set_global_batch_size(64);
   shuffle.set_shuffle(true);
   drop.set_drop_last(true);
-  for (const auto& now : {seed, samples, batch, shuffle, drop}) {
+  epoch.set_steps_per_epoch(7);
+  for (const auto& now : {seed, samples, batch, shuffle, drop, epoch}) {
     EXPECT_EQ(CheckFits(AManifest(), now).code(), absl::StatusCode::kFailedPrecondition);
   }
 }
@@ -86,9 +87,11 @@ TEST(CheckpointFitTest, WhatChangesTheBitsAloneIsTold) {
   v1::CheckpointManifest now = AManifest();
   now.set_world_size(3);
   now.set_instruction_set("avx512_core");
+  now.set_accumulate(2);
   EXPECT_TRUE(CheckFits(AManifest(), now).ok());
   EXPECT_EQ(OtherBits(AManifest(), now),
-            "ranks was 4 and is 3; the instruction set was avx2 and is avx512_core");
+            "ranks was 4 and is 3; train.accumulate was 1 and is 2; the instruction set was avx2 "
+            "and is avx512_core");
 }
 
 TEST(CheckpointFitTest, AnotherDeviceOrPrecisionIsToldAndTheCpusAffairsAreNotOnAGpu) {

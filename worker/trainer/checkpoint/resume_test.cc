@@ -75,6 +75,27 @@ TEST(ResumeTest, AdamWGoesOnWithItsMomentsAndItsCountOfSteps) {
   EXPECT_EQ(History(training), History(undisturbed));
 }
 
+// Epochs of four steps over passes of five.
+TEST(ResumeTest, EpochsOfSomeStepsGoOnAtTheirPlaceInTheData) {
+  const auto plan_until = [](int64_t step) {
+    TrainingPlan plan = Until(step);
+    plan.epochs = 4;
+    plan.steps_per_epoch = 4;
+    plan.schedule = {.warmup_steps = 6, .decay = engine::StepDecay{.every_epochs = 1}};
+    return plan;
+  };
+  Training undisturbed("resume_test_undisturbed");
+  const auto expected = undisturbed.Run({plan_until(0)});
+  for (const int64_t step : {3, 4, 5, 8, 11}) {
+    Training training("resume_test");
+    ASSERT_TRUE(training.Run({plan_until(step), 3, step}).status.ok());
+    const auto outcome = training.Run({plan_until(0), 3, 100});
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_TRUE(SameBits(outcome.weights, expected.weights)) << step;
+    EXPECT_EQ(History(training), History(undisturbed));
+  }
+}
+
 TEST(ResumeTest, AChainOfGenerationsGivesTheBitsOfAnUndisturbedRun) {
   Training undisturbed("resume_test_undisturbed");
   const auto expected = undisturbed.Run({WithDropout()});

@@ -80,6 +80,12 @@ TEST_F(DeviceTrainingTest, AWholeTrainingIsThatOfTheCpu) {
   ExpectTheTrainingOfTheCpu(APlan(), OnDevice(APlan()));
 }
 
+TEST_F(DeviceTrainingTest, StepsInPartsAreThoseOfTheCpu) {
+  TrainingPlan plan = APlan();
+  plan.accumulate = 3;
+  ExpectTheTrainingOfTheCpu(plan, OnDevice(plan, Program::kNone));
+}
+
 TEST_F(DeviceTrainingTest, ClippingAndTheScheduleAreThoseOfTheCpu) {
   TrainingPlan plan = APlan();
   plan.clip_norm = 0.5;

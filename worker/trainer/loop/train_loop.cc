@@ -32,13 +32,20 @@ engine::GlobalBatchSampler TrainSampler(const TrainingPlan& plan, const engine::
                                      .drop_last = plan.drop_last});
 }
 
+int64_t StepsOfEpoch(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler) {
+  return plan.steps_per_epoch == 0 ? sampler.steps() : plan.steps_per_epoch;
+}
+
 int64_t StepsTotal(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler) {
-  const int64_t steps = sampler.steps() * plan.epochs;
+  const int64_t steps = StepsOfEpoch(plan, sampler) * plan.epochs;
   return plan.steps_max == 0 ? steps : std::min(steps, plan.steps_max);
 }
 
 TrainLoop::TrainLoop(const Parts& parts)
-    : parts_(parts), steps_total_(StepsTotal(parts.plan, parts.sampler)) {}
+    : parts_(parts),
+      steps_of_epoch_(StepsOfEpoch(parts.plan, parts.sampler)),
+      steps_total_(StepsTotal(parts.plan, parts.sampler)),
+      step_parts_(RowsOf(parts.plan, parts.sampler)) {}
 
 absl::StatusOr<TrainingEnd> TrainLoop::Run() {
   parts_.progress.Started();
@@ -87,18 +94,30 @@ absl::StatusOr<TrainingEnd> TrainLoop::RunEpochs() {
 
 absl::Status TrainLoop::RunEpoch(int epoch) {
   parts_.progress.EpochBegan(epoch);
-  parts_.sampler.SetEpoch(static_cast<uint64_t>(epoch - 1));
-  DP_RETURN_IF_ERROR(parts_.program == nullptr ? RunSteps() : RunProgram());
+  while (!epoch_begun() && !finished() && !leaving_) DP_RETURN_IF_ERROR(RunPass());
   if (leaving_) return absl::OkStatus();
   parts_.progress.EpochDone();
   return CheckWeights(epoch);
 }
 
-absl::Status TrainLoop::RunSteps() {
-  engine::Prefetch prefetch(parts_.train_set, parts_.sampler,
-                            parts_.progress.position().step_of_epoch,
+bool TrainLoop::epoch_begun() const {
+  const Position& at = parts_.progress.position();
+  return at.step_of_epoch + static_cast<int64_t>(begun_.size()) >= steps_of_epoch_;
+}
+
+absl::Status TrainLoop::RunPass() {
+  const Position& at = parts_.progress.position();
+  const int64_t step = (at.epoch - 1) * steps_of_epoch_ + at.step_of_epoch;
+  const int64_t steps_of_pass = parts_.sampler.steps();
+  parts_.sampler.SetEpoch(static_cast<uint64_t>(step / steps_of_pass));
+  const int64_t first_step = step % steps_of_pass;
+  return parts_.program == nullptr ? RunSteps(first_step) : RunProgram(first_step);
+}
+
+absl::Status TrainLoop::RunSteps(int64_t first_step) {
+  engine::Prefetch prefetch(parts_.train_set, parts_.sampler, first_step,
                             static_cast<uint64_t>(parts_.progress.steps()));
-  while (!finished() && !leaving_) {
+  while (!epoch_begun() && !finished() && !leaving_) {
     const engine::Prefetch::Step* step = prefetch.Next();
     if (step == nullptr) break;
     DP_RETURN_IF_ERROR(RunStep(*step));
@@ -119,9 +138,7 @@ absl::Status TrainLoop::CheckWeights(int epoch) const {
 
 absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   ReachFaultPoint("step", parts_.progress.steps() + 1);
-  const engine::BatchResult forward =
-      parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
-  DP_RETURN_IF_ERROR(Backward(step, forward));
+  DP_RETURN_IF_ERROR(ComputeGradients(step));
   engine::StepTail averaged = parts_.model.ReadTail();
   // An aborted all-reduce leaves partial sums on the device. Nothing of the step may be used,
   // applied, reported or saved before the group confirms that all its collectives completed.
@@ -151,19 +168,47 @@ void TrainLoop::TellSaved() {
   for (const v1::Metric& metric : parts_.saver->TakeReports()) parts_.progress.Tell(metric);
 }
 
+absl::Status TrainLoop::ComputeGradients(const engine::Prefetch::Step& step) {
+  RankModel& model = parts_.model;
+  const int last = step_parts_.CountOf(step.batch) - 1;
+  double loss_sum = 0;
+  for (int part = 0; part <= last; ++part) {
+    const engine::Batch batch = step_parts_.PartOf(step.batch, part);
+    loss_sum += model.network->Forward(batch, engine::Mode::kTrain).loss_sum;
+    if (part == last) break;
+    model.network->Backward(ScaleOf(step), [](int) {});
+    const auto size = static_cast<size_t>(model.layout.size);
+    model.device->Accumulate(model.gradients->span().first(size), /*first=*/part == 0,
+                             model.accumulated->span());
+  }
+  return BackwardOfLast(step, loss_sum, /*accumulated=*/last > 0);
+}
+
 // Scales a rank's share so that the mean over ranks is the mean over the global batch, of images or
 // of tokens (sampler.h). The loss is averaged in the same way, as one more gradient.
-absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
-                                 const engine::BatchResult& forward) {
+absl::Status TrainLoop::BackwardOfLast(const engine::Prefetch::Step& step, double loss_sum,
+                                       bool accumulated) {
   const float scale = ScaleOf(step);
-  parts_.model.WriteTail({.loss = static_cast<float>(forward.loss_sum) * scale,
+  parts_.model.WriteTail({.loss = static_cast<float>(loss_sum) * scale,
                           .leaving = parts_.asked_to_leave() ? 1.0f : 0.0f});
   parts_.reducer.BeginBackward(engine::Reducer::Sync::kYes);
-  parts_.model.network->Backward(scale, [this](int index) { parts_.reducer.GradientReady(index); });
+  parts_.model.network->Backward(scale, [this, accumulated](int index) {
+    if (accumulated) AddAccumulated(index);
+    parts_.reducer.GradientReady(index);
+  });
   DP_RETURN_IF_ERROR(parts_.model.device->status());
   parts_.reducer.GradientReady(static_cast<int>(parts_.model.layout.parameters.size()));
   ReachFaultPoint("all-reduce", parts_.progress.steps() + 1);
   return parts_.reducer.EndBackward();
+}
+
+void TrainLoop::AddAccumulated(int index) {
+  RankModel& model = parts_.model;
+  const engine::Parameter& parameter = model.layout.parameters[index];
+  const auto first = static_cast<size_t>(parameter.offset);
+  const auto size = static_cast<size_t>(parameter.size);
+  model.device->Accumulate(model.accumulated->span().subspan(first, size), /*first=*/false,
+                           model.gradients->span().subspan(first, size));
 }
 
 float TrainLoop::ScaleOf(const engine::Prefetch::Step& step) const {
@@ -193,9 +238,11 @@ absl::Status TrainLoop::EvaluateAfter(int epoch) {
   const int every = parts_.plan.evaluate_every;
   const bool last = epoch == parts_.plan.epochs || finished();
   if (every == 0 || (epoch % every != 0 && !last)) return absl::OkStatus();
-  DP_ASSIGN_OR_RETURN(
-      const Evaluation evaluation,
-      Evaluate(parts_.model, parts_.test_set, parts_.plan.global_batch_size, parts_.group));
+  // The network has rows for one part of a step.
+  const int64_t rows = int64_t{RowsOf(parts_.plan, parts_.sampler)} * parts_.group.size();
+  const auto batch = static_cast<int>(std::min<int64_t>(rows, parts_.plan.global_batch_size));
+  DP_ASSIGN_OR_RETURN(const Evaluation evaluation,
+                      Evaluate(parts_.model, parts_.test_set, batch, parts_.group));
   parts_.progress.Evaluated(evaluation);
   return absl::OkStatus();
 }

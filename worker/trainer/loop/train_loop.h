@@ -16,6 +16,7 @@
 #include "worker/engine/data/sampler.h"
 #include "worker/engine/ddp/reducer.h"
 #include "worker/trainer/checkpoint/saver.h"
+#include "worker/trainer/loop/step_parts.h"
 #include "worker/trainer/model/progress.h"
 #include "worker/trainer/model/rank_model.h"
 #include "worker/trainer/model/training_plan.h"
@@ -26,7 +27,8 @@ namespace dp::trainer {
 engine::GlobalBatchSampler TrainSampler(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int rank, int world_size);
 
-// Steps of the whole training.
+// Steps of an epoch, and of the whole training.
+int64_t StepsOfEpoch(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler);
 int64_t StepsTotal(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler);
 
 // How a training ends without an error.
@@ -75,11 +77,13 @@ class TrainLoop {
  private:
   absl::StatusOr<TrainingEnd> RunEpochs();
   absl::Status RunEpoch(int epoch);
-  absl::Status RunSteps();
+  // Runs the steps of the current epoch that lie in one pass over the data, with this pass's order.
+  absl::Status RunPass();
+  absl::Status RunSteps(int64_t first_step);
   absl::Status RunStep(const engine::Prefetch::Step& step);
   void TraceStep();
   // As RunSteps with the program, which begins the next step before the tail of this one is known.
-  absl::Status RunProgram();
+  absl::Status RunProgram(int64_t first_step);
   absl::Status RunProgram(const std::function<const engine::Prefetch::Step*()>& next);
   // Whether the program has begun its last step, which is the same step on all ranks.
   bool begun_last() const;
@@ -88,7 +92,12 @@ class TrainLoop {
   absl::Status EndStep();
   absl::Status EndSteps();
   // Sets the gradients to their mean over the global batch.
-  absl::Status Backward(const engine::Prefetch::Step& step, const engine::BatchResult& forward);
+  absl::Status ComputeGradients(const engine::Prefetch::Step& step);
+  // Backward of the last part of this rank's share, whose losses add up to `loss_sum`. Adds the
+  // gradients of the parts before, if there are any.
+  absl::Status BackwardOfLast(const engine::Prefetch::Step& step, double loss_sum,
+                              bool accumulated);
+  void AddAccumulated(int index);
   absl::Status CheckFinite(absl::string_view what, double number) const;
   float ScaleOf(const engine::Prefetch::Step& step) const;
   // Steps that were begun, including those in flight in the program.
@@ -100,9 +109,13 @@ class TrainLoop {
   // Reports a step of all ranks with this averaged tail, unless its norm is not finite.
   absl::Status StepDone(const engine::StepTail& tail, int64_t samples);
   bool finished() const { return steps_begun() >= steps_total_; }
+  // Whether all steps of the current epoch were begun.
+  bool epoch_begun() const;
 
   const Parts parts_;
+  const int64_t steps_of_epoch_;
   const int64_t steps_total_;
+  StepParts step_parts_;
   std::deque<int64_t> begun_;         // samples of each step in flight in the program
   std::optional<int64_t> last_step_;  // set after a request to leave, by the program
   bool leaving_ = false;

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,7 +38,7 @@ void TrainRank(
   const StripedImages test(/*size=*/13);
   engine::GlobalBatchSampler sampler = TrainSampler(plan, train, group.rank(), group.size());
   absl::StatusOr<RankModel> model =
-      MakeRankModel(plan, train, sampler.capacity(), std::move(device));
+      MakeRankModel(plan, train, RowsOf(plan, sampler), std::move(device));
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_TRUE(engine::AlignReplicas(group, model->layout, model->values->span()).ok());
   spoil(*model);
@@ -158,6 +159,42 @@ TEST(TrainLoopTest, TheScheduleSetsTheRateOfEachStep) {
                                         0.025, 0.025, 0.025, 0.025, 0.025};
   EXPECT_THAT(rates, ::testing::Pointwise(::testing::DoubleNear(1e-8), expected));
   EXPECT_NE(Train(plan, 2).weights, Train(APlan(), 2).weights);
+}
+
+// Twelve samples of a step over two ranks, each in up to three parts of two; the last step is
+// short.
+TEST(TrainLoopTest, StepsInPartsAreThoseOfWholeShares) {
+  TrainingPlan plan = APlan();
+  plan.layers.insert(plan.layers.begin() + 3, {.name = "", .kind = model::Dropout{0.3}});
+  for (const int world_size : {1, 2, 5}) {
+    const Outcome whole = Train(plan, world_size);
+    TrainingPlan in_parts = plan;
+    in_parts.accumulate = 3;
+    const Outcome outcome = Train(in_parts, world_size);
+    ASSERT_EQ(outcome.metrics.size(), whole.metrics.size());
+    for (size_t i = 0; i < whole.metrics.size(); ++i) {
+      EXPECT_NEAR(outcome.metrics[i].loss(), whole.metrics[i].loss(), 1e-5);
+      EXPECT_EQ(outcome.metrics[i].samples(), whole.metrics[i].samples());
+    }
+    ASSERT_EQ(outcome.weights.size(), whole.weights.size());
+    for (size_t i = 0; i < whole.weights.size(); ++i)
+      EXPECT_NEAR(outcome.weights[i], whole.weights[i], 1e-5) << i;
+  }
+}
+
+// Seven epochs of three steps over passes of five: the order of the samples stays that of passes.
+TEST(TrainLoopTest, EpochsOfSomeStepsGoOnThroughTheData) {
+  TrainingPlan passes = APlan(), epochs = APlan();
+  passes.epochs = 5;
+  passes.steps_max = 21;
+  epochs.epochs = 7;
+  epochs.steps_per_epoch = 3;
+  const Outcome expected = Train(passes, 2), outcome = Train(epochs, 2);
+  EXPECT_EQ(outcome.weights, expected.weights);
+  EXPECT_EQ(Losses(outcome), Losses(expected));
+  EXPECT_EQ(absl::c_count_if(outcome.metrics,
+                             [](const v1::Metric& metric) { return metric.event() == "eval"; }),
+            7);
 }
 
 TEST(TrainLoopTest, ADeviceThatFailsEndsTheTraining) {

@@ -12,8 +12,7 @@ int64_t TrainLoop::steps_begun() const {
   return parts_.progress.steps() + static_cast<int64_t>(begun_.size());
 }
 
-absl::Status TrainLoop::RunProgram() {
-  const int64_t first_step = parts_.progress.position().step_of_epoch;
+absl::Status TrainLoop::RunProgram(int64_t first_step) {
   const auto first_draw = static_cast<uint64_t>(parts_.progress.steps());
   if (parts_.program->has_data()) {
     engine::NumberedSteps steps(parts_.sampler, first_step, first_draw);
@@ -27,7 +26,7 @@ absl::Status TrainLoop::RunProgram(const std::function<const engine::Prefetch::S
   while (true) {
     if (parts_.program->under_way() == parts_.program->under_way_max())
       DP_RETURN_IF_ERROR(EndStep());
-    const engine::Prefetch::Step* step = begun_last() ? nullptr : next();
+    const engine::Prefetch::Step* step = begun_last() || epoch_begun() ? nullptr : next();
     if (step == nullptr) break;
     DP_RETURN_IF_ERROR(BeginStep(*step));
     // Weights and position match only while no step is in flight.

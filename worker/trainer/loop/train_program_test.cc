@@ -56,6 +56,19 @@ TEST(TrainProgramTest, RanksThatMeetTakeTheStepsOfTheirParts) {
   }
 }
 
+TEST(TrainProgramTest, EpochsOfSomeStepsGoOnThroughTheData) {
+  TrainingPlan plan = ProgramPlan();
+  plan.epochs = 4;
+  plan.steps_per_epoch = 3;
+  Training by_parts("train_program_test_parts"), training("train_program_test");
+  const auto expected = by_parts.Run({.plan = plan});
+  const auto outcome = training.Run({.plan = plan, .program = Program::kWithData});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
+  EXPECT_EQ(LossesOf(training), LossesOf(by_parts));
+  EXPECT_EQ(LossesOf(training).size(), 12u);
+}
+
 // Rank 0 drains its steps to save, so it sees the request at another time than its peers.
 TEST(TrainProgramTest, RanksThatMeetLeaveAfterTheSameStep) {
   // Two more steps are in flight when the request becomes known. None is at an epoch's end, after

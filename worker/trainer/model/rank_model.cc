@@ -87,6 +87,9 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
   }
   const absl::Span<float> gradients =
       model.gradients->span().first(static_cast<size_t>(model.layout.size));
+  if (plan.accumulate > 1) {
+    DP_ASSIGN_OR_RETURN(model.accumulated, model.device->Allocate(model.layout.size));
+  }
   const engine::NetworkOptions options = {
       .batch_size = batch_size, .seed = plan.seed, .precision = plan.precision};
   DP_ASSIGN_OR_RETURN(

@@ -23,6 +23,8 @@ struct RankModel {
   engine::ParameterLayout averaged;          // for the averages: gradients and the tail
   std::unique_ptr<engine::Array> values;     // in `layout`
   std::unique_ptr<engine::Array> gradients;  // in `averaged`
+  // In `layout`: the gradients of a step's earlier parts; null unless the plan accumulates.
+  std::unique_ptr<engine::Array> accumulated;
   std::unique_ptr<engine::Network> network;
   std::unique_ptr<engine::Optimizer> optimizer;
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "proto/convert/time.h"
+#include "proto/job/job_spec.h"
 #include "proto/job/model_layers.h"
 #include "worker/trainer/model/schedule_plan.h"
 
@@ -114,7 +115,9 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   plan.seed = train.seed();
   plan.epochs = OrDefault(train.epochs(), 1);
   plan.steps_max = train.max_steps();
-  plan.global_batch_size = OrDefault(train.global_batch_size(), 128);
+  plan.global_batch_size = static_cast<int>(OrDefault(GlobalBatchSize(spec), int64_t{128}));
+  plan.accumulate = train.has_accumulate() ? train.accumulate() : 1;
+  plan.steps_per_epoch = train.steps_per_epoch();
   plan.shuffle = !train.data().has_shuffle() || train.data().shuffle();
   plan.drop_last = train.data().drop_last();
   const bool images = train.data().kind().empty() || train.data().kind() == "images";

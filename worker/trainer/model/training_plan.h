@@ -44,6 +44,8 @@ struct TrainingPlan {
   int epochs = 1;
   int64_t steps_max = 0;  // 0: no limit
   int global_batch_size = 128;
+  int accumulate = 1;           // parts of a rank's share of a step
+  int64_t steps_per_epoch = 0;  // 0: a pass over the data
   bool shuffle = true;
   bool drop_last = false;
   std::variant<engine::IdxDatasetOptions, engine::TokenDatasetOptions> data;

@@ -113,6 +113,16 @@ TEST(TrainingPlanTest, SchedulesAreTaken) {
   EXPECT_EQ(name("multi_step { at_steps: 3 factor: 2 }"), "times 2 at steps 3");
 }
 
+TEST(TrainingPlanTest, BatchesAndEpochsAreTaken) {
+  const auto plan =
+      Plan("ranks: 3 train { batch_size_per_rank: 8 accumulate: 2 steps_per_epoch: 7 }");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->global_batch_size, 24);
+  EXPECT_EQ(plan->accumulate, 2);
+  EXPECT_EQ(plan->steps_per_epoch, 7);
+  EXPECT_EQ(Plan("train { }")->accumulate, 1);
+}
+
 TEST(TrainingPlanTest, AnUnknownPresetIsNamed) {
   EXPECT_THAT(Plan("train { model { preset: 'gpt9' } }").status().message(), HasSubstr("gpt9"));
 }

@@ -24,8 +24,9 @@ absl::Status WithMemoryRemedy(const absl::Status& status, const Environment& env
   const bool bf16 = plan.precision == engine::Precision::kBfloat16;
   return absl::ResourceExhaustedError(absl::StrCat(
       "train.globalBatchSize ", plan.global_batch_size, ", of which this rank takes ", samples,
-      samples == 1 ? " sample" : " samples", " a step, is too much for the memory of ", card.name(),
-      memory, ": lower it, or spread it over more ranks",
+      samples == 1 ? " sample" : " samples", plan.accumulate > 1 ? " at once" : " a step",
+      ", is too much for the memory of ", card.name(), memory,
+      ": lower it, or spread it over more ranks", samples > 1 ? ", or raise train.accumulate" : "",
       bf16 ? "" : ", or try train.precision bf16",
       TokensPerSample(plan) > 0 ? ", or lower train.data.context" : "", "; ", status.message()));
 }

@@ -45,7 +45,7 @@ TEST(MemoryRemedyTest, ABatchThatDoesNotFitIsSaidWithTheCardAndWhatToLower) {
   EXPECT_EQ(MemoryRemedy(plan, {"NVIDIA H100", int64_t{81559} << 20}, 32),
             "train.globalBatchSize 64, of which this rank takes 32 samples a step, is too much for "
             "the memory of NVIDIA H100 with 81559 MiB: lower it, or spread it over more ranks, or "
-            "try train.precision bf16; " +
+            "raise train.accumulate, or try train.precision bf16; " +
                 std::string(kRefused));
   plan.precision = engine::Precision::kBfloat16;
   plan.data = engine::TokenDatasetOptions{.context = 1024};

@@ -192,13 +192,13 @@ class RankProgram {
     const int rank = environment_.rank, world_size = environment_.world_size;
     engine::GlobalBatchSampler sampler = TrainSampler(plan, *data.train, rank, world_size);
     const auto remedied = [&](const absl::Status& status) {
-      return WithMemoryRemedy(status, environment_, plan, sampler.capacity());
+      return WithMemoryRemedy(status, environment_, plan, RowsOf(plan, sampler));
     };
     const BackendChoice backend{plan.backend, session_.on_one_worker()};
     if (environment_.on_gpu) {
       SharedPlans plans(store_, rank, world_size, TimeoutsOf(plan).rendezvous);
       absl::StatusOr<RankModel> model =
-          plans.MakeModel(plan, *data.train, sampler.capacity(), std::move(device));
+          plans.MakeModel(plan, *data.train, RowsOf(plan, sampler), std::move(device));
       DP_RETURN_IF_ERROR(remedied(model.status()));
       absl::StatusOr<OpenedGroup> opened =
           OpenGroup(backend, store_, environment_, TimeoutsOf(plan), &*model);
@@ -209,7 +209,7 @@ class RankProgram {
         OpenGroup(backend, store_, environment_, TimeoutsOf(plan), nullptr);
     DP_RETURN_IF_ERROR(opened.status());
     absl::StatusOr<RankModel> model =
-        MakeRankModel(plan, *data.train, sampler.capacity(), std::move(device),
+        MakeRankModel(plan, *data.train, RowsOf(plan, sampler), std::move(device),
                       [&group = *opened->group](int64_t floats) { return Floats(group, floats); });
     DP_RETURN_IF_ERROR(remedied(model.status()));
     // Making a model may take a rank longer than a collective may.
@@ -288,10 +288,12 @@ class RankProgram {
   }
 
   // A trace shows the reducer's work, so a rank that is alone gets a reducer only for a trace.
+  // Null, too, for steps in parts, which no program takes.
   absl::StatusOr<std::unique_ptr<engine::StepProgram>> MakeProgram(
       const TrainingPlan& plan, const engine::Dataset& data,
       const engine::GlobalBatchSampler& sampler, const engine::Group& group,
       engine::Reducer& reducer, RankModel& model) const {
+    if (plan.accumulate > 1) return nullptr;
     const bool alone = group.size() == 1 && plan.trace_file.empty();
     auto program = model.device->MakeStepProgram({.network = *model.network,
                                                   .optimizer = *model.optimizer,

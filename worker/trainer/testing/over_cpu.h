@@ -28,6 +28,9 @@ class OverCpu : public engine::Device {
       const engine::StepProgram::Parts&) override {
     return nullptr;
   }
+  void Accumulate(absl::Span<const float> from, bool first, absl::Span<float> sum) override {
+    cpu_->Accumulate(from, first, sum);
+  }
   void Write(absl::Span<const float> host, absl::Span<float> array) override {
     cpu_->Write(host, array);
   }

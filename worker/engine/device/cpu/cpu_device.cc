@@ -79,6 +79,15 @@ class CpuDevice : public Device {
     return nullptr;
   }
 
+  void Accumulate(absl::Span<const float> from, bool first, absl::Span<float> sum) override {
+    DP_CHECK(from.size() == sum.size());
+    if (first) {
+      std::copy(from.begin(), from.end(), sum.begin());
+    } else {
+      std::transform(from.begin(), from.end(), sum.begin(), sum.begin(),
+                     [](float a, float b) { return b + a; });
+    }
+  }
   void Write(absl::Span<const float> host, absl::Span<float> array) override {
     DP_CHECK(host.size() == array.size());
     std::copy(host.begin(), host.end(), array.begin());

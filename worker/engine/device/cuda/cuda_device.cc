@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "worker/engine/device/cuda/arrays/cuda_sum.h"
 #include "worker/engine/device/cuda/network/cuda_device_context.h"
 #include "worker/engine/device/cuda/network/cuda_device_optimizer.h"
 #include "worker/engine/device/cuda/network/cuda_network.h"
@@ -73,6 +74,19 @@ class CudaDevice final : public Device {
     return CudaStepProgram::Make(context_, parts);
   }
 
+  void Accumulate(absl::Span<const float> from, bool first, absl::Span<float> sum) override {
+    DP_CHECK(from.size() == sum.size());
+    context_.Use();
+    context_.Do([&]() -> absl::Status {
+      const auto size = static_cast<int64_t>(from.size());
+      const float* const terms[] = {sum.data(), from.data()};
+      DP_CUDA_RETURN_IF_ERROR(first ? cudaMemcpyAsync(sum.data(), from.data(),
+                                                      from.size() * sizeof(float),
+                                                      cudaMemcpyDeviceToDevice, context_.stream())
+                                    : Sum(context_.stream(), terms, 2, size, sum.data()));
+      return absl::OkStatus();
+    });
+  }
   void Write(absl::Span<const float> host, absl::Span<float> array) override {
     DP_CHECK(host.size() == array.size());
     Copy(host.data(), array.data(), host.size(), cudaMemcpyHostToDevice);

@@ -26,6 +26,16 @@ Bench SmallBench(const DeviceUnderTest& device) {
   return Bench(device, ImageModel(SmallCnn(), kSmallImage));
 }
 
+TEST_P(DeviceConformance, GradientsOfSeveralBackwardsAddUp) {
+  const auto device = *GetParam().open();
+  const auto from = *device->Allocate(5), sum = *device->Allocate(5);
+  device->Write({1, 2, 3, 4, 5}, from->span());
+  device->Write({9, 9, 9, 9, 9}, sum->span());
+  device->Accumulate(from->span(), /*first=*/true, sum->span());
+  device->Accumulate(from->span().first(3), /*first=*/false, sum->span().first(3));
+  EXPECT_EQ(*ReadArray(*device, sum->span()), (std::vector<float>{2, 4, 6, 4, 5}));
+}
+
 TEST_P(DeviceConformance, GradientsOfAConvolutionalModelAreTheSlopesOfTheLoss) {
   ExpectImageGradientsAreSlopes(SmallCnn(), GetParam());
 }

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "worker/engine/data/sampler.h"
+#include "worker/engine/device/device.h"
+#include "worker/trainer/model/training_plan.h"
+
+namespace dp::trainer {
+
+// The rows for which a network is compiled, so that a rank's share of a step takes
+// plan.accumulate parts at most.
+int RowsOf(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler);
+
+// Cuts a rank's share of a step into parts of one size in rows. Not thread-safe.
+class StepParts {
+ public:
+  explicit StepParts(int rows) : rows_(rows) {}
+
+  // How many parts hold samples; at least one.
+  int CountOf(const engine::Batch& share) const;
+  // Part `index` of `share`. Borrows from both, and from this until the next call.
+  engine::Batch PartOf(const engine::Batch& share, int index);
+
+ private:
+  const int rows_;
+  // The last part, if the share has fewer rows than it.
+  std::vector<float> images_;
+  std::vector<int32_t> labels_;
+  std::vector<int64_t> samples_;
+};
+
+}  // namespace dp::trainer
