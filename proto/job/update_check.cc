@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 
 namespace dp {
 namespace {
@@ -15,6 +16,11 @@ class UpdateCheck : private FieldCheck {
     CheckOptimizer(train.optimizer());
     if (train.has_schedule()) CheckSchedule(train.schedule());
     AtLeast("train.clipNorm", train.clip_norm(), 0);
+    if (train.groups_size() > kParameterGroupsMax)
+      Fail("train.groups", Wrong("train.groups", absl::StrCat("a list of ", train.groups_size()),
+                                 absl::StrCat("at most ", kParameterGroupsMax)));
+    for (int i = 0; i < train.groups_size(); ++i)
+      CheckGroup(absl::StrCat("train.groups[", i, "]"), train.groups(i));
     return first();
   }
 
@@ -64,6 +70,21 @@ class UpdateCheck : private FieldCheck {
 
   void Share(const std::string& path, double value) {
     if (!(value >= 0 && value < 1)) Fail(path, Wrong(path, value, "at least 0 and below 1"));
+  }
+
+  void CheckGroup(const std::string& path, const v1::ParameterGroupSpec& group) {
+    if (group.match().empty())
+      Fail(path, absl::StrCat(path, ".match is missing; give names of weights, as \"*.bias\""));
+    const bool has_options = group.has_weight_decay() || group.has_learning_rate_factor();
+    if (group.frozen() == has_options)
+      Fail(path, absl::StrCat(path, group.frozen()
+                                        ? " is frozen, so its weights take no steps; leave "
+                                          "weightDecay and learningRateFactor out"
+                                        : " changes nothing; give weightDecay, learningRateFactor "
+                                          "or frozen: true"));
+    AtLeast(path + ".weightDecay", group.weight_decay(), 0);
+    if (group.has_learning_rate_factor())
+      Above(path + ".learningRateFactor", group.learning_rate_factor(), 0);
   }
 
   void CheckSchedule(const v1::ScheduleSpec& schedule) {

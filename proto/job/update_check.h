@@ -7,7 +7,7 @@
 namespace dp {
 
 // Checks the fields of the section `train` that say how a step changes the weights: the optimizer
-// the schedule of its learning rate, and clipping. Errors: as CheckJob.
+// the schedule of its learning rate, clipping, and groups of weights. Errors: as CheckJob.
 absl::Status CheckUpdates(const v1::TrainSpec& train, const FieldOrigins& origins);
 
 }  // namespace dp

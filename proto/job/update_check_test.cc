@@ -72,6 +72,27 @@ TEST(UpdateCheckTest, ValuesOfASchedule) {
               HasSubstr("atSteps[0] is 0; expected 1 or more"));
 }
 
+TEST(UpdateCheckTest, GroupsOfWeights) {
+  const auto error = [](const std::string& group) {
+    return ErrorSetting("train.groups=[{match: '*.bias', frozen: true}, " + group + "]");
+  };
+  EXPECT_EQ(CheckSetting({"train.groups=[{match: '*.bias', weightDecay: 0}, "
+                          "{match: 'conv*', learningRateFactor: 0.1}, {match: a, frozen: true}]"}),
+            absl::OkStatus());
+  EXPECT_THAT(error("{frozen: true}"), HasSubstr("train.groups[1].match is missing; give names"));
+  EXPECT_THAT(error("{match: a}"),
+              HasSubstr("train.groups[1] changes nothing; give weightDecay, learningRateFactor"));
+  EXPECT_THAT(error("{match: a, frozen: true, weightDecay: 0}"),
+              HasSubstr("train.groups[1] is frozen, so its weights take no steps; leave"));
+  EXPECT_THAT(error("{match: a, weightDecay: -1}"),
+              HasSubstr("groups[1].weightDecay is -1; expected 0 or more"));
+  EXPECT_THAT(error("{match: a, learningRateFactor: 0}"),
+              HasSubstr("groups[1].learningRateFactor is 0; expected more than 0"));
+  std::string many = "{match: a, frozen: true}";
+  for (int i = 0; i < 64; ++i) many += ", {match: a, frozen: true}";
+  EXPECT_THAT(error(many), HasSubstr("train.groups is a list of 66; expected at most 64"));
+}
+
 TEST(UpdateCheckTest, TheNormToClipToIsNotNegative) {
   EXPECT_EQ(CheckSetting({"train.clipNorm=0.5"}), absl::OkStatus());
   EXPECT_THAT(ErrorSetting("train.clipNorm=-1"),

@@ -1,4 +1,4 @@
-"""Optimizers, learning rate schedules and clipping equal PyTorch's over the same ten gradients, in float32.
+"""Optimizers, learning rate schedules, clipping and groups equal PyTorch's over the same ten gradients, in float32.
 
     update_parity_test.py PROBE
 
@@ -118,6 +118,30 @@ class Reference:
         )
 
 
+def check_groups(probe, what, words, make):
+    """One weight frozen, one with a tenth of the rate, one without decay; gradients are clipped."""
+    reference = Reference(probe, seed=12)
+    model = reference.model
+    model.first.bias.requires_grad_(False)
+    start = model.first.bias.detach().clone()
+    optimizer = make([
+        {"params": [model.first.weight], "lr": 0.1 * RATE},
+        {"params": [model.second.bias], "weight_decay": 0},
+        {"params": [model.second.weight]},
+    ])
+    for of_step in reference.gradients:
+        for name, parameter in model.named_parameters():
+            parameter.grad = of_step[name].clone() if parameter.requires_grad else None
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+    error = reference.worst_error(
+        [*words, "clip=0.5", "freeze=first.bias", "slow=first.weight", "still=second.bias"]
+    )
+    print(f"{what}, groups: worst relative error {error:.2e}, allowed {BOUND}")
+    assert error <= BOUND, f"{what} with groups differs by {error:.2e}, allowed {BOUND}"
+    assert torch.equal(probe.read_parameters(model)["first.bias"], start)
+
+
 def check(probe, what, update, schedule, clip_norm=None):
     (update_words, make), (schedule_words, make_schedule) = update, schedule
     reference = Reference(probe, seed=11)
@@ -142,6 +166,8 @@ def main():
             for name in "momentum", "adam with decay", "adamw":
                 check(probe, f"{name}, clipped to {clip_norm}", OPTIMIZERS[name],
                       SCHEDULES["constant"], clip_norm)
+        for name in "momentum", "adam with decay", "adamw":
+            check_groups(probe, name, *OPTIMIZERS[name])
     return 0
 
 

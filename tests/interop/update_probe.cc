@@ -7,6 +7,7 @@
 // The model has the linear layers `first` (5 to 6) and `second` (6 to 4). Options: update=sgd|adam|
 // adamw, rate, momentum, nesterov, decay, clip; of the schedule warmup, cosine or linear (their
 // last factor) with length, step or marks (a list with commas) with factor, and epoch (its steps).
+// freeze, slow and still name a weight: frozen, a tenth of the rate, no decay.
 
 #include <fstream>
 #include <iostream>
@@ -84,13 +85,19 @@ OptimizerOptions OptionsOf(const Words& words) {
 // The flat arrays of the model, and their parts as files.
 class Weights {
  public:
-  explicit Weights(std::string dir)
+  Weights(std::string dir, const Words& words)
       : layout_(LayOut(*model::CheckShapes(
             {{"first", model::Linear{.out = 6}}, {"second", model::Linear{.out = 4}}}, {5}))),
         dir_(std::move(dir)),
         device_(*OpenCpu(1)),
         values_(*device_->Allocate(layout_.size)),
-        gradients_(*device_->Allocate(layout_.size)) {}
+        gradients_(*device_->Allocate(layout_.size)) {
+    for (Parameter& p : layout_.parameters) {
+      if (p.name == words.text("freeze")) p.options.frozen = true;
+      if (p.name == words.text("slow")) p.options.learning_rate_factor = 0.1;
+      if (p.name == words.text("still")) p.options.weight_decay = 0;
+    }
+  }
 
   std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options) {
     return *device_->MakeOptimizer(options, layout_, values(), gradients());
@@ -113,7 +120,7 @@ class Weights {
   absl::Span<float> gradients() { return gradients_->span(); }
 
  private:
-  const ParameterLayout layout_;
+  ParameterLayout layout_;
   const std::string dir_;
   const std::unique_ptr<Device> device_;
   const std::unique_ptr<Array> values_;
@@ -121,7 +128,7 @@ class Weights {
 };
 
 void Update(const std::string& dir, int64_t steps, const Words& words) {
-  Weights weights(dir);
+  Weights weights(dir, words);
   weights.Load(weights.values(), ".f32");
   const std::unique_ptr<Optimizer> optimizer = weights.MakeOptimizer(OptionsOf(words));
   const LearningRateSchedule schedule = ScheduleOf(words);

@@ -20,6 +20,9 @@ struct AdamWOptions {
   bool decay_in_gradient = false;
 };
 
+// The decay of the options for this parameter: 0 for those that do not decay.
+double WeightDecayOf(const AdamWOptions& options, const Parameter& parameter);
+
 // The state of AdamW between steps, in the layout of the values; zeros at the start.
 struct AdamWMoments {
   absl::Span<float> first;
@@ -33,7 +36,8 @@ struct AdamWMoments {
 //    w = w - r / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + epsilon).
 //
 // With decay_in_gradient it is torch.optim.Adam: g = g + d w comes first, in place of w - r d w.
-// `gradient_factor` multiplies the gradients before all that.
+// `gradient_factor` multiplies the gradients before all that. Parameters may have options of their
+// own.
 void AdamWStep(const AdamWOptions& options, int64_t step, const ParameterLayout& layout,
                absl::Span<const float> gradients, const AdamWMoments& moments,
                absl::Span<float> values, float gradient_factor = 1);

@@ -22,9 +22,11 @@ struct AdamWArrays {
   std::vector<float> first = std::vector<float>(32);
   std::vector<float> second = std::vector<float>(32);
 
+  ParameterLayout layout = MatrixAndBias();
+
   void Step(const AdamWOptions& options, int64_t step) {
-    AdamWStep(options, step, MatrixAndBias(), gradients,
-              {absl::MakeSpan(first), absl::MakeSpan(second)}, absl::MakeSpan(values));
+    AdamWStep(options, step, layout, gradients, {absl::MakeSpan(first), absl::MakeSpan(second)},
+              absl::MakeSpan(values));
   }
 };
 
@@ -78,6 +80,17 @@ TEST(AdamWTest, AdamWithoutDecayIsAdamWWithoutDecay) {
     adamw.Step({.learning_rate = 0.1, .weight_decay = 0}, step);
   }
   EXPECT_EQ(adam.values, adamw.values);
+}
+
+TEST(AdamWTest, ParametersHaveTheirOwnOptions) {
+  AdamWArrays run;
+  run.gradients.assign(32, 1);
+  run.layout.parameters[0].options = {.frozen = true};
+  run.layout.parameters[1].options = {.learning_rate_factor = 0.5, .weight_decay = 1};
+  run.Step({.learning_rate = 0.1, .weight_decay = 0}, 1);
+  EXPECT_EQ(run.values[0], 2);
+  EXPECT_EQ(run.first[0], 0);
+  EXPECT_NEAR(run.values[16], 2 * 0.95 - 0.05, 1e-6);
 }
 
 TEST(AdamWTest, EpsilonIsAddedToTheRoot) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,13 @@ struct Initial {
   float scale = 0;  // uniform in (-scale, scale); standard deviation around 0; the value itself
 };
 
+// How an optimizer treats a parameter, beside its own options.
+struct ParameterOptions {
+  double learning_rate_factor = 1;
+  std::optional<double> weight_decay = {};  // in place of the optimizer's; none: the optimizer's
+  bool frozen = false;                      // never changes, and counts in no norm
+};
+
 // One tensor of weights or biases, or of a running statistic. The values of all parameters lie in
 // one flat array, and their gradients in another one of the same layout. A parameter is the `size`
 // floats from `offset` on, with its axes in PyTorch's order.
@@ -27,6 +35,7 @@ struct Parameter {
   int64_t size = 0;
   int64_t fan_in = 0;  // inputs that one output sums
   Initial initial;
+  ParameterOptions options = {};
   // Above 0: a running average of what each batch has measured, which no optimizer changes. Its
   // place in the gradients holds the measurement (StepStatistics).
   double momentum = 0;

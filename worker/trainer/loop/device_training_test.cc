@@ -86,9 +86,11 @@ TEST_F(DeviceTrainingTest, StepsInPartsAreThoseOfTheCpu) {
   ExpectTheTrainingOfTheCpu(plan, OnDevice(plan, Program::kNone));
 }
 
-TEST_F(DeviceTrainingTest, ClippingAndTheScheduleAreThoseOfTheCpu) {
+TEST_F(DeviceTrainingTest, ClippingGroupsAndTheScheduleAreThoseOfTheCpu) {
   TrainingPlan plan = APlan();
   plan.clip_norm = 0.5;
+  plan.groups = {{.match = "conv2d0.bias", .options = {.frozen = true}},
+                 {.match = "*.bias", .options = {.learning_rate_factor = 2}}};
   plan.schedule = {.warmup_steps = 3, .decay = engine::CosineDecay{.factor_min = 0.1}};
   ExpectTheTrainingOfTheCpu(plan, OnDevice(plan));
 }

@@ -149,6 +149,21 @@ TEST(TrainLoopTest, ClippedGradientsMoveTheWeightsByTheNormAtMost) {
   EXPECT_EQ(moved.metrics[1].gradient_norm(), start.metrics[1].gradient_norm());
 }
 
+TEST(TrainLoopTest, FrozenWeightsStayAndOthersMove) {
+  TrainingPlan plan = APlan(), start = APlan();
+  plan.groups = {{.match = "conv2d0.*", .options = {.frozen = true}}};
+  start.optimizer = engine::SgdOptions{.learning_rate = 0};
+  const Outcome trained = Train(plan, 2), begin = Train(start, 2);
+  const auto model = MakeRankModel(APlan(), StripedImages(/*size=*/8), /*batch_size=*/2);
+  for (const engine::Parameter& parameter : model->layout.parameters) {
+    const auto part = [&](const Outcome& outcome) {
+      return absl::MakeConstSpan(outcome.weights).subspan(parameter.offset, parameter.size);
+    };
+    EXPECT_EQ(part(trained) == part(begin), parameter.name.rfind("conv2d0.", 0) == 0)
+        << parameter.name;
+  }
+}
+
 TEST(TrainLoopTest, TheScheduleSetsTheRateOfEachStep) {
   TrainingPlan plan = APlan();
   plan.schedule = {.warmup_steps = 2, .decay = engine::StepDecay{.every_epochs = 1, .factor = 0.5}};

@@ -60,6 +60,13 @@ absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan&
   return model::CheckLanguageModel(plan.layers, static_cast<int>(shape[0]), dataset.classes());
 }
 
+absl::StatusOr<engine::ParameterLayout> LayOutModel(const TrainingPlan& plan,
+                                                    absl::Span<const model::CheckedLayer> layers) {
+  engine::ParameterLayout layout = engine::LayOut(layers);
+  DP_RETURN_IF_ERROR(ApplyGroups(plan.groups, layout));
+  return layout;
+}
+
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int batch_size) {
   DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Device> cpu, engine::OpenCpu(plan.threads));
@@ -72,7 +79,7 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
   RankModel model;
   model.device = std::move(device);
   DP_ASSIGN_OR_RETURN(model.layers, CheckLayers(plan, dataset));
-  model.layout = engine::LayOut(model.layers);
+  DP_ASSIGN_OR_RETURN(model.layout, LayOutModel(plan, model.layers));
   model.averaged = WithTail(model.layout);
   DP_RETURN_IF_ERROR(InitializeValues(plan, model));
   if (memory != nullptr) {

@@ -42,9 +42,13 @@ using GradientMemory = std::function<absl::Span<float>(int64_t floats)>;
 absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
                                                              const engine::Dataset& dataset);
 
+// The layout of these layers, with the options of the plan's groups. Errors: as ApplyGroups.
+absl::StatusOr<engine::ParameterLayout> LayOutModel(const TrainingPlan& plan,
+                                                    absl::Span<const model::CheckedLayer> layers);
+
 // Compiles the plan's layers for samples of `dataset` in batches of `batch_size`. Draws initial
 // values from the plan's seed. Errors: InvalidArgument names the layer that does not fit; also
-// those of the device. This overload uses the CPU.
+// those of the groups and of the device. This overload uses the CPU.
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int batch_size);
 // Uses `device`. `memory`: where the gradients lie; empty: in the device's memory.

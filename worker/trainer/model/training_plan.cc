@@ -134,6 +134,7 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   plan.optimizer = UpdateOf(train.optimizer());
   plan.schedule = ScheduleOf(train.schedule());
   plan.clip_norm = train.clip_norm();
+  for (const v1::ParameterGroupSpec& group : train.groups()) plan.groups.push_back(GroupOf(group));
   if (!train.backend().empty()) plan.backend = train.backend();
   plan.threads = OrDefault(spec.threads_per_rank(), 1);
   plan.bucket_bytes_max = static_cast<int64_t>(OrDefault(train.bucket_cap_mb(), 25.0) * (1 << 20));

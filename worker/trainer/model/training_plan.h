@@ -15,6 +15,7 @@
 #include "worker/engine/nn/adamw.h"
 #include "worker/engine/nn/learning_rate.h"
 #include "worker/engine/nn/sgd.h"
+#include "worker/trainer/model/parameter_groups.h"
 
 namespace dp::trainer {
 
@@ -54,6 +55,7 @@ struct TrainingPlan {
   std::variant<engine::SgdOptions, engine::AdamWOptions> optimizer;
   engine::LearningRateSchedule schedule;
   double clip_norm = 0;  // 0: gradients are not clipped
+  std::vector<ParameterGroup> groups;
   std::string backend = "auto";
   int threads = 1;
   int64_t bucket_bytes_max = 25 << 20;

@@ -158,7 +158,8 @@ class RankProgram {
  private:
   // Finds a model that does not fit before this rank waits for others.
   static absl::Status CheckModel(const TrainingPlan& plan, const engine::Dataset& dataset) {
-    return CheckLayers(plan, dataset).status();
+    DP_ASSIGN_OR_RETURN(const auto layers, CheckLayers(plan, dataset));
+    return LayOutModel(plan, layers).status();
   }
 
   static absl::Status CheckSomethingToTrain(const TrainingPlan& plan,

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/overloaded.h"
 #include "worker/engine/nn/gradient_norm.h"
+#include "worker/engine/nn/update_group.h"
 
 namespace dp::engine {
 namespace {
@@ -20,12 +21,13 @@ class CpuOptimizer : public Optimizer {
     absl::Span<float> values;
     absl::Span<const float> gradients;
   };
-  explicit CpuOptimizer(Options options) : options_(std::move(options)) {}
+  explicit CpuOptimizer(Options options)
+      : options_(std::move(options)), trained_(TrainedRanges(options_.layout)) {}
 
   void Step(const OptimizerStep& step) final {
     float factor = 1;
     if (options_.clip_norm > 0) {
-      gradient_norm_ = GradientNorm({{0, options_.layout.size}}, gradients());
+      gradient_norm_ = GradientNorm(trained_, gradients());
       factor = ClipFactor(options_.clip_norm, gradient_norm_);
     }
     Update(step, factor);
@@ -42,6 +44,7 @@ class CpuOptimizer : public Optimizer {
 
  private:
   const Options options_;
+  const std::vector<ValueRange> trained_;
   float gradient_norm_ = 0;
 };
 
@@ -54,9 +57,20 @@ class CpuSgd final : public CpuOptimizer {
 
  private:
   void Update(const OptimizerStep& step, float gradient_factor) override {
+    const double rate = sgd_.learning_rate * step.learning_rate_factor;
     SgdOptions sgd = sgd_;
-    sgd.learning_rate *= step.learning_rate_factor;
-    SgdStep(sgd, gradients(), absl::MakeSpan(velocity_), values(), gradient_factor);
+    for (size_t i = 0; i < layout().parameters.size(); ++i) {
+      const UpdateGroup group = GroupOf(layout().parameters[i], sgd_.weight_decay);
+      if (group.frozen) continue;
+      const ValueRange range = RangeOf(layout(), i);
+      const auto part = [&range](const auto& flat) {
+        return flat.subspan(range.first, range.size);
+      };
+      sgd.learning_rate = rate * group.learning_rate_factor;
+      sgd.weight_decay = static_cast<float>(group.weight_decay);
+      SgdStep(sgd, part(gradients()), part(absl::MakeSpan(velocity_)), part(values()),
+              gradient_factor);
+    }
   }
 
   const SgdOptions sgd_;

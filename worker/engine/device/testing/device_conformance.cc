@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
+
+#include "worker/engine/nn/gradient_norm.h"
 
 namespace dp::engine {
 namespace {
@@ -24,6 +27,46 @@ void ExpectImageGradientsAreSlopes(const std::vector<model::LayerSpec>& specs,
 
 Bench SmallBench(const DeviceUnderTest& device) {
   return Bench(device, ImageModel(SmallCnn(), kSmallImage));
+}
+
+// Steps with two parameters that have options of their own.
+void ExpectGroupsToBeHeeded(const DeviceUnderTest& device, const OptimizerOptions& options) {
+  Bench bench(device, ImageModel(SmallCnn(), kSmallImage)),
+      plain(device, ImageModel(SmallCnn(), kSmallImage));
+  ParameterLayout layout = bench.layout();
+  layout.parameters[0].options.frozen = true;
+  layout.parameters[1].options.learning_rate_factor = 0.5;
+  const std::vector<float> begin = bench.Values();
+  const std::vector<float> gradients = bench.ForwardGradients();
+  plain.ForwardGradients();
+  const auto optimizer =
+      *bench.device().MakeOptimizer(options, layout, bench.values(), bench.gradients());
+  const auto plain_optimizer = *plain.device().MakeOptimizer({options.update}, plain.layout(),
+                                                             plain.values(), plain.gradients());
+  optimizer->Step({.number = 1});
+  plain_optimizer->Step({.number = 1});
+  const std::vector<float> values = bench.Values(), expected = plain.Values();
+  for (size_t p = 0; p < layout.parameters.size(); ++p) {
+    const Parameter& parameter = layout.parameters[p];
+    const float share = p == 0 ? 0.0f : p == 1 ? 0.5f : 1.0f;
+    for (int64_t i = parameter.offset; i < parameter.offset + parameter.size; ++i) {
+      const float moved = (expected[i] - begin[i]) * share;
+      if (p == 0) {
+        ASSERT_EQ(values[i], begin[i]);
+      }
+      ASSERT_NEAR(values[i], begin[i] + moved, 1e-6 + 1e-4 * std::abs(moved));
+    }
+  }
+  const Parameter& frozen = layout.parameters[0];
+  std::vector<float> counted = gradients;
+  std::fill_n(counted.begin() + frozen.offset, frozen.size, 0.0f);
+  EXPECT_FLOAT_EQ(optimizer->gradient_norm(), GradientNorm({{0, layout.size}}, counted));
+}
+
+// The norm to clip to is out of reach.
+TEST_P(DeviceConformance, ParametersHaveOptionsOfTheirOwn) {
+  ExpectGroupsToBeHeeded(GetParam(), {SgdOptions{.learning_rate = 0.1, .momentum = 0.9f}, 1e6});
+  ExpectGroupsToBeHeeded(GetParam(), {AdamWOptions{.learning_rate = 0.01, .weight_decay = 0}, 1e6});
 }
 
 TEST_P(DeviceConformance, GradientsOfSeveralBackwardsAddUp) {

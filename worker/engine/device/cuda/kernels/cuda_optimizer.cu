@@ -14,6 +14,7 @@ constexpr int kElements = 4;
 // One step of nn/sgd.h for N values.
 struct SgdStepOf {
   SgdOptions options;
+  UpdateGroupsOnDevice groups;
   const double* learning_rate;
   int64_t begin;
   SgdArrays arrays;
@@ -21,15 +22,18 @@ struct SgdStepOf {
   template <int N>
   __device__ void At(int64_t i) const {
     const int64_t first = begin + i;
+    const UpdateGroup& group = groups.groups[groups.of_blocks[first / kUpdateBlock]];
+    if (group.frozen) return;
     using Floats = Vector<float, N>;
     const Floats gradient = Floats::Load(arrays.gradients + first);
     Floats velocity = Floats::Load(arrays.velocity + first);
     Floats value = Floats::Load(arrays.values + first);
     const float factor = *arrays.gradient_factor;
-    const auto rate = static_cast<float>(*learning_rate);
+    const auto rate = static_cast<float>(*learning_rate * group.learning_rate_factor);
+    const auto decay = static_cast<float>(group.weight_decay);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float d = gradient.values[i] * factor + options.weight_decay * value.values[i];
+      const float d = gradient.values[i] * factor + decay * value.values[i];
       velocity.values[i] = options.momentum * velocity.values[i] + d;
       value.values[i] -= rate * (options.nesterov ? d + options.momentum * velocity.values[i]
                                                   : velocity.values[i]);
@@ -46,38 +50,36 @@ struct SgdStepOf {
 
 __global__ void StoreRateKernel(double rate, double* place) { *place = rate; }
 
-__global__ void PrepareAdamWKernel(AdamWOptions options, const double* learning_rate, int64_t* step,
+// A thread for each group.
+__global__ void PrepareAdamWKernel(AdamWOptions options, const UpdateGroup* groups,
+                                   const double* learning_rate, int64_t* step,
                                    AdamWFactors* factors) {
-  *factors = AdamWFactorsOf(options, *learning_rate, *step);
-  ++*step;
+  factors[threadIdx.x] = AdamWFactorsOf(options, groups[threadIdx.x], *learning_rate, *step);
+  __syncthreads();
+  if (threadIdx.x == 0) ++*step;
 }
 
-// Whether the block of a value decays; the same for four neighbours.
-__device__ bool Decays(const uint32_t* decays, int64_t element) {
-  const int64_t block = element / kDecayBlock;
-  return (decays[block / 32] >> (block % 32) & 1) != 0;
-}
-
-// The update of nn/adamw.h for N values, all of which decay or none.
+// The update of nn/adamw.h for N values of one group.
 struct AdamWStepOf {
   const AdamWFactors* factors;
-  const uint32_t* decays;
+  const uint8_t* of_blocks;
   int64_t begin;
   AdamWArrays arrays;
 
   template <int N>
   __device__ void At(int64_t of_range) const {
     const int64_t i = begin + of_range;
+    const AdamWFactors& own = factors[of_blocks[i / kUpdateBlock]];
+    if (own.frozen) return;
     using Floats = Vector<float, N>;
     const Floats gradient = Floats::Load(arrays.gradients + i);
     Floats value = Floats::Load(arrays.values + i);
     Floats first = Floats::Load(arrays.first + i);
     Floats second = Floats::Load(arrays.second + i);
-    const bool decay = Decays(decays, i);
     const float factor = *arrays.gradient_factor;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      value.values[k] = AdamWValue(*factors, decay, gradient.values[k] * factor, value.values[k],
+      value.values[k] = AdamWValue(own, gradient.values[k] * factor, value.values[k],
                                    first.values[k], second.values[k]);
     }
     first.Store(arrays.first + i);
@@ -97,20 +99,24 @@ cudaError_t StoreRate(cudaStream_t stream, double rate, double* place) {
   return Launch(stream, {1, 1}, StoreRateKernel, rate, place);
 }
 
-cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const double* learning_rate,
+cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options,
+                      const UpdateGroupsOnDevice& groups, const double* learning_rate,
                       ValueRange range, SgdArrays arrays) {
   return ForEach<kElements>(stream, range.size,
-                            SgdStepOf{options, learning_rate, range.first, arrays});
+                            SgdStepOf{options, groups, learning_rate, range.first, arrays});
 }
 
 cudaError_t PrepareAdamW(cudaStream_t stream, const AdamWOptions& options,
-                         const double* learning_rate, int64_t* step, AdamWFactors* factors) {
-  return Launch(stream, {1, 1}, PrepareAdamWKernel, options, learning_rate, step, factors);
+                         const UpdateGroupsOnDevice& groups, const double* learning_rate,
+                         int64_t* step, AdamWFactors* factors) {
+  return Launch(stream, {1, static_cast<unsigned>(groups.count)}, PrepareAdamWKernel, options,
+                groups.groups, learning_rate, step, factors);
 }
 
-cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint32_t* decays,
+cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint8_t* of_blocks,
                         ValueRange range, AdamWArrays arrays) {
-  return ForEach<kElements>(stream, range.size, AdamWStepOf{factors, decays, range.first, arrays});
+  return ForEach<kElements>(stream, range.size,
+                            AdamWStepOf{factors, of_blocks, range.first, arrays});
 }
 
 }  // namespace dp::engine::cuda

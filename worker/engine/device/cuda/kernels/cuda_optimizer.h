@@ -2,6 +2,7 @@
 
 #include "worker/engine/device/cuda/kernels/cuda_adamw_update.h"
 #include "worker/engine/device/cuda/kernels/cuda_types.h"
+#include "worker/engine/device/cuda/kernels/cuda_update_blocks.h"
 #include "worker/engine/nn/sgd.h"
 
 // One kernel does any number of parameters: a range of the flat arrays of a ParameterLayout. In
@@ -13,6 +14,13 @@ namespace dp::engine::cuda {
 // host's memory would wait for the stream.
 cudaError_t StoreRate(cudaStream_t stream, double rate, double* place);
 
+// UpdateBlocks in device memory.
+struct UpdateGroupsOnDevice {
+  const UpdateGroup* groups = nullptr;
+  int count = 0;
+  const uint8_t* of_blocks = nullptr;
+};
+
 // nn/sgd.h. The arrays hold the whole layout. The learning rate is read from device memory.
 // `rounded`, where not null, receives the new values rounded to bf16, for the matrix products of
 // the next step.
@@ -23,13 +31,15 @@ struct SgdArrays {
   float* values = nullptr;
   bf16* rounded = nullptr;
 };
-cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const double* learning_rate,
+cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options,
+                      const UpdateGroupsOnDevice& groups, const double* learning_rate,
                       ValueRange range, SgdArrays arrays);
 
-// Computes the factors of AdamW's step `*step`, from device memory to device memory; then counts
-// the step: *step += 1. One thread does this, in double precision as on the CPU.
+// Computes the factors of AdamW's step `*step` for each group, from device memory to device memory;
+// then counts the step: *step += 1. One thread does a group, in double precision as on the CPU.
 cudaError_t PrepareAdamW(cudaStream_t stream, const AdamWOptions& options,
-                         const double* learning_rate, int64_t* step, AdamWFactors* factors);
+                         const UpdateGroupsOnDevice& groups, const double* learning_rate,
+                         int64_t* step, AdamWFactors* factors);
 
 // nn/adamw.h. The arrays hold the whole layout.
 struct AdamWArrays {
@@ -40,8 +50,8 @@ struct AdamWArrays {
   float* values = nullptr;
   bf16* rounded = nullptr;  // as in SgdArrays
 };
-// `decays` says which blocks of the arrays decay (DecayBlocks).
-cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint32_t* decays,
+// `factors` by group, `of_blocks` as in UpdateBlocks.
+cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint8_t* of_blocks,
                         ValueRange range, AdamWArrays arrays);
 
 }  // namespace dp::engine::cuda

@@ -1,5 +1,6 @@
 #include "worker/engine/device/cuda/network/cuda_device_optimizer.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -46,7 +47,7 @@ class CudaSgd final : public CudaOptimizer {
         velocity_(std::move(velocity)) {}
 
   absl::Status QueueUpdate(ValueRange range, bf16* rounded) override {
-    DP_CUDA_RETURN_IF_ERROR(SgdUpdate(context_.stream(), options_, learning_rate(), range,
+    DP_CUDA_RETURN_IF_ERROR(SgdUpdate(context_.stream(), options_, groups(), learning_rate(), range,
                                       {.gradients = shared().gradients.data(),
                                        .gradient_factor = gradient_factor(),
                                        .velocity = velocity_.as<float>(),
@@ -65,8 +66,7 @@ class CudaAdamW final : public CudaOptimizer {
  public:
   struct Memory {
     DeviceBuffer step;     // int64: the number of the next step
-    DeviceBuffer factors;  // AdamWFactors
-    DeviceBuffer decays;
+    DeviceBuffer factors;  // AdamWFactors, by group
     DeviceBuffer first;
     DeviceBuffer second;
   };
@@ -75,7 +75,7 @@ class CudaAdamW final : public CudaOptimizer {
 
   absl::Status QueueUpdate(ValueRange range, bf16* rounded) override {
     DP_CUDA_RETURN_IF_ERROR(AdamWUpdate(context_.stream(), memory_.factors.as<AdamWFactors>(),
-                                        memory_.decays.as<uint32_t>(), range,
+                                        groups().of_blocks, range,
                                         {.gradients = shared().gradients.data(),
                                          .gradient_factor = gradient_factor(),
                                          .first = memory_.first.as<float>(),
@@ -101,7 +101,7 @@ class CudaAdamW final : public CudaOptimizer {
     return absl::OkStatus();
   }
   absl::Status QueueOwnFactors() override {
-    DP_CUDA_RETURN_IF_ERROR(PrepareAdamW(context_.stream(), options_, learning_rate(),
+    DP_CUDA_RETURN_IF_ERROR(PrepareAdamW(context_.stream(), options_, groups(), learning_rate(),
                                          memory_.step.as<int64_t>(),
                                          memory_.factors.as<AdamWFactors>()));
     return absl::OkStatus();
@@ -112,6 +112,20 @@ class CudaAdamW final : public CudaOptimizer {
   int64_t next_ = 0;  // the device's count: the number of its next step
 };
 
+UpdateGroup GroupBy(const OptimizerOptions& options, const Parameter& parameter) {
+  const double decay = std::visit(
+      Overloaded{[](const SgdOptions& sgd) { return double{sgd.weight_decay}; },
+                 [&](const AdamWOptions& adamw) { return WeightDecayOf(adamw, parameter); }},
+      options.update);
+  return GroupOf(parameter, decay);
+}
+
+int64_t ChunksOf(const std::vector<ValueRange>& ranges) {
+  int64_t chunks = 0;
+  for (const ValueRange& range : ranges) chunks += DivideUp(range.size, kNormChunk);
+  return chunks;
+}
+
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaSgd(DeviceContext& context,
                                                        const SgdOptions& options,
                                                        CudaOptimizer::Shared shared) {
@@ -121,13 +135,12 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaSgd(DeviceContext& context,
 
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaAdamW(DeviceContext& context,
                                                          const AdamWOptions& options,
-                                                         const ParameterLayout& layout,
                                                          CudaOptimizer::Shared shared) {
-  const std::vector<uint32_t> decays = DecayBlocks(options, layout);
+  const int64_t groups = shared.groups.bytes() / static_cast<int64_t>(sizeof(UpdateGroup));
   CudaAdamW::Memory memory;
-  DP_ASSIGN_OR_RETURN(memory.decays, Copied(context, absl::MakeConstSpan(decays)));
   DP_ASSIGN_OR_RETURN(memory.step, DeviceBuffer::Allocate(sizeof(int64_t)));
-  DP_ASSIGN_OR_RETURN(memory.factors, DeviceBuffer::Allocate(sizeof(AdamWFactors)));
+  DP_ASSIGN_OR_RETURN(memory.factors,
+                      DeviceBuffer::Allocate(groups * static_cast<int64_t>(sizeof(AdamWFactors))));
   DP_ASSIGN_OR_RETURN(memory.first, Zeroes(context, shared.values.size()));
   DP_ASSIGN_OR_RETURN(memory.second, Zeroes(context, shared.values.size()));
   return std::make_unique<CudaAdamW>(context, std::move(shared), options, std::move(memory));
@@ -135,18 +148,22 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaAdamW(DeviceContext& context,
 
 }  // namespace
 
-absl::StatusOr<CudaOptimizer::Shared> CudaOptimizer::MakeShared(DeviceContext& context,
-                                                                const OptimizerOptions& options,
-                                                                absl::Span<float> values,
-                                                                absl::Span<const float> gradients) {
+absl::StatusOr<CudaOptimizer::Shared> CudaOptimizer::MakeShared(
+    DeviceContext& context, const OptimizerOptions& options, const ParameterLayout& layout,
+    absl::Span<float> values, absl::Span<const float> gradients) {
   Shared shared = {.values = values, .gradients = gradients, .clip_norm = options.clip_norm};
   shared.learning_rate =
       std::visit([](const auto& update) { return update.learning_rate; }, options.update);
   const ClippedNorm unclipped;
   DP_ASSIGN_OR_RETURN(shared.rate, DeviceBuffer::Allocate(sizeof(double)));
   DP_ASSIGN_OR_RETURN(shared.clipped, Copied(context, absl::MakeConstSpan(&unclipped, 1)));
+  shared.trained = TrainedRanges(layout);
+  const UpdateBlocks blocks = UpdateBlocksOf(
+      layout, [&](const Parameter& parameter) { return GroupBy(options, parameter); });
+  DP_ASSIGN_OR_RETURN(shared.groups, Copied(context, absl::MakeConstSpan(blocks.groups)));
+  DP_ASSIGN_OR_RETURN(shared.of_blocks, Copied(context, absl::MakeConstSpan(blocks.of_blocks)));
   if (options.clip_norm > 0) {
-    const int64_t chunks = DivideUp(static_cast<int64_t>(values.size()), kNormChunk);
+    const int64_t chunks = std::max<int64_t>(1, ChunksOf(shared.trained));
     DP_ASSIGN_OR_RETURN(shared.sums,
                         DeviceBuffer::Allocate(chunks * static_cast<int64_t>(sizeof(double))));
   }
@@ -187,20 +204,33 @@ absl::Status CudaOptimizer::Prepare(const OptimizerStep& step) {
 }
 
 absl::Status CudaOptimizer::QueueFactors() {
-  if (clips()) {
-    const auto size = static_cast<int64_t>(shared_.gradients.size());
-    DP_CUDA_RETURN_IF_ERROR(SumSquares(context_.stream(), shared_.gradients.data(), size,
-                                       kNormChunk, shared_.sums.as<double>()));
-    DP_CUDA_RETURN_IF_ERROR(ClipNorm(context_.stream(), shared_.sums.as<double>(),
-                                     DivideUp(size, kNormChunk), shared_.clip_norm,
-                                     shared_.clipped.as<ClippedNorm>()));
-  }
+  if (clips()) DP_RETURN_IF_ERROR(QueueNorm());
   return QueueOwnFactors();
+}
+
+absl::Status CudaOptimizer::QueueNorm() {
+  double* const sums = shared_.sums.as<double>();
+  int64_t chunks = 0;
+  for (const ValueRange& range : shared_.trained) {
+    DP_CUDA_RETURN_IF_ERROR(SumSquares(context_.stream(), shared_.gradients.data() + range.first,
+                                       range.size, kNormChunk, sums + chunks));
+    chunks += DivideUp(range.size, kNormChunk);
+  }
+  DP_CUDA_RETURN_IF_ERROR(ClipNorm(context_.stream(), sums, chunks, shared_.clip_norm,
+                                   shared_.clipped.as<ClippedNorm>()));
+  return absl::OkStatus();
 }
 
 absl::Status CudaOptimizer::Queue(bf16* rounded) {
   DP_RETURN_IF_ERROR(QueueFactors());
   return QueueUpdate({0, static_cast<int64_t>(shared_.values.size())}, rounded);
+}
+
+UpdateGroupsOnDevice CudaOptimizer::groups() const {
+  const auto size = static_cast<int64_t>(sizeof(UpdateGroup));
+  return {.groups = shared_.groups.as<UpdateGroup>(),
+          .count = static_cast<int>(shared_.groups.bytes() / size),
+          .of_blocks = shared_.of_blocks.as<uint8_t>()};
 }
 
 const float* CudaOptimizer::norm() const {
@@ -215,12 +245,12 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaOptimizer(DeviceContext& cont
   DP_CHECK(values.size() == gradients.size());
   DP_CHECK(static_cast<int64_t>(values.size()) == layout.size);
   DP_ASSIGN_OR_RETURN(CudaOptimizer::Shared shared,
-                      CudaOptimizer::MakeShared(context, options, values, gradients));
+                      CudaOptimizer::MakeShared(context, options, layout, values, gradients));
   return std::visit(Overloaded{[&](const SgdOptions& sgd) {
                                  return MakeCudaSgd(context, sgd, std::move(shared));
                                },
                                [&](const AdamWOptions& adamw) {
-                                 return MakeCudaAdamW(context, adamw, layout, std::move(shared));
+                                 return MakeCudaAdamW(context, adamw, std::move(shared));
                                }},
                     options.update);
 }

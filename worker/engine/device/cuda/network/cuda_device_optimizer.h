@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,10 +29,13 @@ class CudaOptimizer : public Optimizer {
     DeviceBuffer rate;     // a double: the learning rate of the next step
     DeviceBuffer clipped;  // a ClippedNorm
     DeviceBuffer sums;     // with clip_norm: a double for each chunk of the gradients
+    std::vector<ValueRange> trained;
+    DeviceBuffer groups;     // UpdateGroup
+    DeviceBuffer of_blocks;  // uint8
   };
   // Errors: ResourceExhausted.
   static absl::StatusOr<Shared> MakeShared(DeviceContext& context, const OptimizerOptions& options,
-                                           absl::Span<float> values,
+                                           const ParameterLayout& layout, absl::Span<float> values,
                                            absl::Span<const float> gradients);
 
   CudaOptimizer(DeviceContext& context, Shared shared);
@@ -61,12 +65,15 @@ class CudaOptimizer : public Optimizer {
   virtual absl::Status QueueOwnFactors() { return absl::OkStatus(); }
 
   const Shared& shared() const { return shared_; }
+  UpdateGroupsOnDevice groups() const;
   const double* learning_rate() const { return shared_.rate.as<double>(); }
   const float* gradient_factor() const { return &shared_.clipped.as<ClippedNorm>()->factor; }
 
   DeviceContext& context_;
 
  private:
+  absl::Status QueueNorm();
+
   const Shared shared_;
   std::optional<double> stored_rate_;  // in device memory, for steps that are queued from now on
 };

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "worker/engine/device/cuda/arrays/cuda_scale.h"
+#include "worker/engine/device/cuda/kernels/cuda_launch.h"
 #include "worker/engine/device/cuda/testing/cuda_testing.h"
 #include "worker/engine/nn/gradient_norm.h"
 
@@ -34,6 +35,21 @@ std::vector<float> Filled(const ParameterLayout& layout, uint64_t seed) {
   return values;
 }
 
+// Groups in the memory of the device.
+class GroupsOnDevice {
+ public:
+  explicit GroupsOnDevice(const UpdateBlocks& blocks)
+      : groups_(blocks.groups), of_blocks_(blocks.of_blocks) {}
+
+  UpdateGroupsOnDevice get() const {
+    return {groups_.data(), static_cast<int>(groups_.Read().size()), of_blocks_.data()};
+  }
+
+ private:
+  const DeviceArray<UpdateGroup> groups_;
+  const DeviceArray<uint8_t> of_blocks_;
+};
+
 // Of the gradients.
 constexpr float kFactor = 0.7f;
 
@@ -49,6 +65,8 @@ TEST_P(CudaSgdTest, HasTheCpusBits) {
   const auto device_velocity = OnDevice<float>(velocity);
   const DeviceArray<double> rate(std::vector<double>{options.learning_rate});
   const auto factor = OnDevice<float>({kFactor});
+  const GroupsOnDevice groups({.groups = {{.weight_decay = options.weight_decay}},
+                               .of_blocks = std::vector<uint8_t>(DivideUp(kSize, kUpdateBlock))});
   DeviceArray<bf16> rounded(kSize);
   for (int step = 0; step < 10; ++step) {
     // Updates two ranges, whose border moves.
@@ -57,7 +75,7 @@ TEST_P(CudaSgdTest, HasTheCpusBits) {
     const auto device_gradients = OnDevice<float>(gradients);
     SgdStep(options, gradients, absl::MakeSpan(velocity), absl::MakeSpan(values), kFactor);
     for (const ValueRange range : {ValueRange{first, kSize - first}, ValueRange{0, first}}) {
-      Finish(SgdUpdate(stream(), options, rate.data(), range,
+      Finish(SgdUpdate(stream(), options, groups.get(), rate.data(), range,
                        {device_gradients.data(), factor.data(), device_velocity.data(),
                         device_values.data(), rounded.data()}));
     }
@@ -73,7 +91,12 @@ class CudaAdamWTest : public CudaTest, public ::testing::WithParamInterface<bool
  protected:
   const AdamWOptions options_ = {
       .learning_rate = 3e-3, .beta2 = 0.95, .weight_decay = 0.1, .decay_in_gradient = GetParam()};
-  const ParameterLayout layout_ = SomeLayout();
+  // One parameter has options of its own.
+  CudaAdamWTest() {
+    layout_.parameters[1].options = {.learning_rate_factor = 0.3, .weight_decay = 0.5};
+  }
+
+  ParameterLayout layout_ = SomeLayout();
 };
 
 TEST_P(CudaAdamWTest, HasTheCpusBits) {
@@ -84,11 +107,13 @@ TEST_P(CudaAdamWTest, HasTheCpusBits) {
   const auto device_first = OnDevice<float>(first);
   const auto device_second = OnDevice<float>(second);
   DeviceArray<bf16> rounded(size);
-  const DeviceArray<uint32_t> decays(DecayBlocks(options_, layout_));
+  const GroupsOnDevice groups(UpdateBlocksOf(layout_, [&](const Parameter& parameter) {
+    return GroupOf(parameter, WeightDecayOf(options_, parameter));
+  }));
   const DeviceArray<double> rate(std::vector<double>{options_.learning_rate});
   const auto factor = OnDevice<float>({kFactor});
   const DeviceArray<int64_t> step(std::vector<int64_t>{1});
-  DeviceArray<AdamWFactors> factors(1);
+  DeviceArray<AdamWFactors> factors(groups.get().count);
   for (int number = 1; number <= 10; ++number) {
     const std::vector<float> gradients = Filled(layout_, 100 + number);
     AdamWStep(options_, number, layout_, gradients, {absl::MakeSpan(first), absl::MakeSpan(second)},
@@ -96,11 +121,13 @@ TEST_P(CudaAdamWTest, HasTheCpusBits) {
     const auto device_gradients = OnDevice<float>(gradients);
     const AdamWArrays arrays = {device_gradients.data(), factor.data(),        device_first.data(),
                                 device_second.data(),    device_values.data(), rounded.data()};
-    Finish(PrepareAdamW(stream(), options_, rate.data(), step.data(), factors.data()));
+    Finish(
+        PrepareAdamW(stream(), options_, groups.get(), rate.data(), step.data(), factors.data()));
     // Updates two ranges, which meet where a parameter begins.
     const int64_t first = layout_.parameters[number % layout_.parameters.size()].offset;
-    Finish(AdamWUpdate(stream(), factors.data(), decays.data(), {first, size - first}, arrays));
-    Finish(AdamWUpdate(stream(), factors.data(), decays.data(), {0, first}, arrays));
+    Finish(AdamWUpdate(stream(), factors.data(), groups.get().of_blocks, {first, size - first},
+                       arrays));
+    Finish(AdamWUpdate(stream(), factors.data(), groups.get().of_blocks, {0, first}, arrays));
   }
   EXPECT_EQ(step.Read()[0], 11);
   EXPECT_EQ(device_values.Read(), values);
