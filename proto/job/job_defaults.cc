@@ -164,6 +164,7 @@ void FillTrain(const FieldOrigins& origins, v1::TrainSpec& train) {
   FillData(origins, *train.mutable_data());
   if (train.has_optimizer()) FillOptimizer(origins, *train.mutable_optimizer());
   if (train.has_schedule()) FillSchedule(*train.mutable_schedule());
+  if (train.has_ema() && !train.ema().has_evaluate()) train.mutable_ema()->set_evaluate(true);
   if (train.has_checkpoint() && !origins.Given("train.checkpoint.keep"))
     train.mutable_checkpoint()->set_keep(kCheckpointsKept);
   if (train.has_model()) FillModel(origins, *train.mutable_model());

@@ -18,6 +18,7 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.TrainSpec.batch_size_per_rank"},
     {1, "dp.v1.TrainSpec.steps_per_epoch"},
     {1, "dp.v1.TrainSpec.groups"},
+    {1, "dp.v1.TrainSpec.ema"},
 };
 
 std::string TextOf(const Message& message, const FieldDescriptor& field) {

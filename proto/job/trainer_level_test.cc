@@ -24,6 +24,7 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.batchSizePerRank=2"}), 1);
   EXPECT_EQ(LevelWith({"train.stepsPerEpoch=2"}), 1);
   EXPECT_EQ(LevelWith({"train.groups=[{match: '*.bias', frozen: true}]"}), 1);
+  EXPECT_EQ(LevelWith({"train.ema={decay: 0.9}"}), 1);
 }
 
 // A misspelt row would gate nothing.

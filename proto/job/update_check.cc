@@ -21,6 +21,7 @@ class UpdateCheck : private FieldCheck {
                                  absl::StrCat("at most ", kParameterGroupsMax)));
     for (int i = 0; i < train.groups_size(); ++i)
       CheckGroup(absl::StrCat("train.groups[", i, "]"), train.groups(i));
+    if (train.has_ema()) CheckEma(train.ema());
     return first();
   }
 
@@ -85,6 +86,14 @@ class UpdateCheck : private FieldCheck {
     AtLeast(path + ".weightDecay", group.weight_decay(), 0);
     if (group.has_learning_rate_factor())
       Above(path + ".learningRateFactor", group.learning_rate_factor(), 0);
+  }
+
+  void CheckEma(const v1::EmaSpec& ema) {
+    const std::string path = "train.ema.decay";
+    if (!Given(path))
+      Fail("train.ema", absl::StrCat(path, " is missing; give one, as decay: 0.999"));
+    if (!(ema.decay() > 0 && ema.decay() < 1))
+      Fail(path, Wrong(path, ema.decay(), "more than 0 and below 1"));
   }
 
   void CheckSchedule(const v1::ScheduleSpec& schedule) {

@@ -93,6 +93,18 @@ TEST(UpdateCheckTest, GroupsOfWeights) {
   EXPECT_THAT(error(many), HasSubstr("train.groups is a list of 66; expected at most 64"));
 }
 
+TEST(UpdateCheckTest, TheAverageIsFilledInAndChecked) {
+  const client::JobFile job = Parsed(kMinimal, {"train.ema={decay: 0.9}"});
+  EXPECT_TRUE(job.spec.train().ema().evaluate());
+  EXPECT_EQ(CheckJob(job), absl::OkStatus());
+  EXPECT_FALSE(
+      Parsed(kMinimal, {"train.ema={decay: 0.9, evaluate: false}"}).spec.train().ema().evaluate());
+  EXPECT_THAT(ErrorSetting("train.ema={}"),
+              HasSubstr("train.ema.decay is missing; give one, as decay: 0.999"));
+  EXPECT_THAT(ErrorSetting("train.ema={decay: 1}"),
+              HasSubstr("train.ema.decay is 1; expected more than 0 and below 1"));
+}
+
 TEST(UpdateCheckTest, TheNormToClipToIsNotNegative) {
   EXPECT_EQ(CheckSetting({"train.clipNorm=0.5"}), absl::OkStatus());
   EXPECT_THAT(ErrorSetting("train.clipNorm=-1"),

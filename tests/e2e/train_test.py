@@ -44,6 +44,37 @@ class TrainTest(unittest.TestCase):
             spread = self.train("spread", [1] * (ranks[0] - 2) + [2], bucketCapMb=0.05)
             self.assertEqual(whole, spread)
 
+    def test_a_job_with_every_option_of_an_update_goes_on_as_it_would_have(self):
+        options = {
+            "optimizer": {"adam": {"learningRate": 0.002, "weightDecay": 1e-4}},
+            "schedule": {"warmupSteps": 5, "cosine": {"minFactor": 0.1, "steps": 20}},
+            "clipNorm": 1, "accumulate": 2, "stepsPerEpoch": 7,
+            "groups": [{"match": "*.bias", "weightDecay": 0, "learningRateFactor": 0.5}],
+            "ema": {"decay": 0.9},
+        }
+        with Cluster() as cluster:
+            cluster.worker(slots=2)
+            data = write_idx(cluster.dir / "data")
+            weights = []
+            for name, max_steps, resumed in ("whole", 0, []), ("half", 10, []), ("rest", 0, ["half@latest"]):
+                file = cluster.dir / f"{name}.json"
+                weights.append(cluster.dir / f"{name}.safetensors")
+                job = train_job(data, name=name, ranks=2, epochs=3, maxSteps=max_steps,
+                                output={"weights": str(weights[-1])},
+                                checkpoint={"dir": str(cluster.dir / "saved"), "everySteps": 10},
+                                **options)
+                file.write_text(json.dumps(job))
+                arguments = [word for text in resumed for word in ("--resume", text)]
+                done = cluster.dpctl("run", file, *arguments)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            whole, _, rest = (path.read_bytes() for path in weights)
+            self.assertEqual(whole, rest)
+            lines = cluster.dpctl("logs", "whole", "--metrics", check=0).stdout.splitlines()
+            steps = [event for event in map(json.loads, lines) if event["event"] == "step"]
+            self.assertEqual(len(steps), 21)
+            self.assertAlmostEqual(steps[0]["learning_rate"], 0.002 / 5)
+            self.assertGreater(steps[0]["gradient_norm"], 0)
+
     def test_the_trace_shows_buckets_reduced_while_backward_goes_on(self):
         with Cluster() as cluster:
             cluster.worker(slots=2)

@@ -4,10 +4,13 @@
 //                                               gradients DIR/NAME.STEP.f32, STEP from 1 on; writes
 //                                               the final NAME.f32
 //
-// The model has the linear layers `first` (5 to 6) and `second` (6 to 4). Options: update=sgd|adam|
-// adamw, rate, momentum, nesterov, decay, clip; of the schedule warmup, cosine or linear (their
-// last factor) with length, step or marks (a list with commas) with factor, and epoch (its steps).
-// freeze, slow and still name a weight: frozen, a tenth of the rate, no decay.
+// The model has the linear layers `first` (5 to 6) and `second` (6 to 4). Options:
+//
+//    update=sgd|adam|adamw, rate, momentum, nesterov, decay, clip
+//    warmup, cosine or linear (their last factor) with length, step or marks (a list with commas)
+//    with factor, epoch (its steps)
+//    freeze, slow, still                        name a weight: frozen, a tenth of the rate, no
+//    decay
 
 #include <fstream>
 #include <iostream>

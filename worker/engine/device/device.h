@@ -100,6 +100,9 @@ struct OptimizerOptions {
   // Above 0: a step whose gradients have a larger norm over all parameters takes them times
   // ClipFactor (nn/gradient_norm.h). The gradients themselves stay.
   double clip_norm = 0;
+  // Above 0: an average of the values follows them after each step (nn/moving_average.h). It is the
+  // last array of state(), "ema".
+  double average_decay = 0;
 };
 
 // The inputs of an optimizer's step that change from step to step, beside the gradients.
@@ -110,9 +113,12 @@ struct OptimizerStep {
 
 // One array of an optimizer's state between steps.
 struct OptimizerState {
-  absl::string_view name;  // PyTorch's: "velocity", "exp_avg", "exp_avg_sq"
+  absl::string_view name;  // PyTorch's: "velocity", "exp_avg", "exp_avg_sq"; "ema"
   absl::Span<float> values;
 };
+
+// The name of the average of the values.
+inline constexpr char kAverageName[] = "ema";
 
 // Updates values from gradients.
 class Optimizer {

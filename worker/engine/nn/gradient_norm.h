@@ -9,7 +9,8 @@ namespace dp::engine {
 
 // The norm of gradients, summed in an order that depends on nothing but the ranges. Every device
 // and every rank thus gets the same bits. A range is cut into chunks. In a chunk, lane l sums the
-// values l, l + kNormLanes, ...; the lanes' sums are added as a tree. So are the chunks' sums.
+// values l, l + kNormLanes, ...; the lanes' sums are added as a tree. The
+// chunks' sums are added in the same way.
 inline constexpr int64_t kNormChunk = int64_t{1} << 16;
 inline constexpr int kNormLanes = 256;
 

@@ -51,6 +51,10 @@ absl::Status CheckFits(const v1::CheckpointManifest& checkpoint,
       Same("train.stepsPerEpoch", checkpoint.steps_per_epoch(), now.steps_per_epoch()));
   DP_RETURN_IF_ERROR(Same("train.data.shuffle", checkpoint.shuffle(), now.shuffle()));
   DP_RETURN_IF_ERROR(Same("train.data.dropLast", checkpoint.drop_last(), now.drop_last()));
+  if (now.ema() && !checkpoint.ema())
+    return absl::FailedPreconditionError(
+        "the checkpoint has no average of the weights, and this job has train.ema; leave train.ema "
+        "out, or begin a new training");
   // Releases without schedules wrote none.
   if (!checkpoint.schedule().empty()) {
     DP_RETURN_IF_ERROR(Same("train.schedule", checkpoint.schedule(), now.schedule()));
@@ -99,6 +103,7 @@ v1::CheckpointManifest ManifestOf(const TrainingPlan& plan, const Environment& e
   manifest.set_shuffle(plan.shuffle);
   manifest.set_drop_last(plan.drop_last);
   manifest.set_steps_per_epoch(plan.steps_per_epoch);
+  manifest.set_ema(plan.average_decay > 0);
   manifest.set_optimizer(OptimizerName(plan));
   manifest.set_schedule(NameOf(plan.schedule));
   for (const engine::Parameter& parameter : layout.parameters) {

@@ -68,6 +68,14 @@ TEST(CheckpointFitTest, AnotherScheduleIsRefusedUnlessTheCheckpointIsOlderThanSc
             "the checkpoint was made with train.schedule constant, and this job has cosine to 0.1");
 }
 
+TEST(CheckpointFitTest, AnAverageCannotBeginFromACheckpointWithoutOne) {
+  v1::CheckpointManifest averages = AManifest();
+  averages.set_ema(true);
+  EXPECT_TRUE(CheckFits(averages, averages).ok());
+  EXPECT_TRUE(CheckFits(averages, AManifest()).ok());
+  EXPECT_EQ(CheckFits(AManifest(), averages).code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST(CheckpointFitTest, SumsAreInTheOrderThatIsRecordedAndElseInThatOfTheRanks) {
   v1::CheckpointManifest checkpoint = AManifest();
   EXPECT_EQ(SumOrderOf(checkpoint), engine::ReduceOrder::kRank);

@@ -36,7 +36,7 @@ constexpr absl::Duration kRegisterWeightsWithin = absl::Hours(24);
 // Under the names of a PyTorch state_dict, which has a count of steps for each batch norm.
 absl::StatusOr<std::string> Encode(const RankModel& model, int64_t steps) {
   DP_ASSIGN_OR_RETURN(const std::vector<float> values,
-                      engine::ReadArray(*model.device, model.values->span()));
+                      engine::ReadArray(*model.device, model.result()));
   std::vector<NamedCount> counts;
   for (const model::CheckedLayer& layer : model.layers) {
     if (!std::holds_alternative<model::BatchNorm>(layer.kind)) continue;

@@ -60,6 +60,20 @@ class FinalWeightsTest : public ::testing::Test {
   client::Pause pause_;
 };
 
+TEST_F(FinalWeightsTest, AreTheAverageIfEvaluationsTakeIt) {
+  ASSERT_EQ(Publish(), absl::OkStatus());
+  const std::string weights = Contents();
+  TrainingPlan plan = APlan();
+  plan.average_decay = 0.9;
+  for (const bool evaluates : {false, true}) {
+    plan.average_evaluates = evaluates;
+    // The average is zero before the first step.
+    model_ = *MakeRankModel(plan, StripedImages(/*size=*/50), /*batch_size=*/4);
+    ASSERT_EQ(Publish(), absl::OkStatus());
+    EXPECT_EQ(Contents() == weights, !evaluates);
+  }
+}
+
 TEST_F(FinalWeightsTest, ADeviceThatFailsWhileItIsReadLeavesNone) {
   model_.device = std::make_unique<FailingDevice>(/*reads=*/0);
   EXPECT_EQ(Publish(), FailingDevice::Failure());

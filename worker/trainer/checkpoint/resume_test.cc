@@ -75,6 +75,29 @@ TEST(ResumeTest, AdamWGoesOnWithItsMomentsAndItsCountOfSteps) {
   EXPECT_EQ(History(training), History(undisturbed));
 }
 
+TEST(ResumeTest, TheAverageOfTheWeightsGoesOn) {
+  const auto averaging = [](TrainingPlan plan) {
+    plan.average_decay = 0.9;
+    return plan;
+  };
+  const auto evaluations = [](const Training& training) {
+    std::map<int, double> losses;
+    for (const v1::Metric& metric : training.metrics())
+      if (metric.event() == "eval") losses[metric.step()] = metric.loss();
+    return losses;
+  };
+  Training undisturbed("resume_test_undisturbed"), plain("resume_test_plain"),
+      training("resume_test");
+  const auto expected = undisturbed.Run({averaging(WithDropout())});
+  EXPECT_TRUE(SameBits(plain.Run({WithDropout()}).weights, expected.weights));
+  EXPECT_NE(evaluations(plain), evaluations(undisturbed));
+  ASSERT_TRUE(training.Run({averaging(Until(7)), 3, 7}).status.ok());
+  const auto outcome = training.Run({averaging(WithDropout()), 3, 100});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
+  EXPECT_EQ(evaluations(training).at(15), evaluations(undisturbed).at(15));
+}
+
 // Epochs of four steps over passes of five.
 TEST(ResumeTest, EpochsOfSomeStepsGoOnAtTheirPlaceInTheData) {
   const auto plan_until = [](int64_t step) {

@@ -89,6 +89,7 @@ TEST_F(DeviceTrainingTest, StepsInPartsAreThoseOfTheCpu) {
 TEST_F(DeviceTrainingTest, ClippingGroupsAndTheScheduleAreThoseOfTheCpu) {
   TrainingPlan plan = APlan();
   plan.clip_norm = 0.5;
+  plan.average_decay = 0.8;
   plan.groups = {{.match = "conv2d0.bias", .options = {.frozen = true}},
                  {.match = "*.bias", .options = {.learning_rate_factor = 2}}};
   plan.schedule = {.warmup_steps = 3, .decay = engine::CosineDecay{.factor_min = 0.1}};
@@ -115,6 +116,7 @@ TEST_F(DeviceTrainingTest, StepsOfAProgramHaveTheBitsOfTheirParts) {
     plan.optimizer = each.optimizer;
     plan.bucket_bytes_max = each.bucket_bytes_max;
     plan.clip_norm = each.clip_norm;
+    plan.average_decay = 0.8;
     plan.schedule = {.warmup_steps = 3, .decay = engine::CosineDecay{.factor_min = 0.1}};
     Training by_parts("device_training_test_parts"), training("device_training_test");
     const auto expected = by_parts.Run(OnDevice(plan, Program::kNone));

@@ -241,10 +241,26 @@ absl::Status TrainLoop::EvaluateAfter(int epoch) {
   // The network has rows for one part of a step.
   const int64_t rows = int64_t{RowsOf(parts_.plan, parts_.sampler)} * parts_.group.size();
   const auto batch = static_cast<int>(std::min<int64_t>(rows, parts_.plan.global_batch_size));
-  DP_ASSIGN_OR_RETURN(const Evaluation evaluation,
-                      Evaluate(parts_.model, parts_.test_set, batch, parts_.group));
+  DP_ASSIGN_OR_RETURN(const Evaluation evaluation, EvaluateResult(batch));
   parts_.progress.Evaluated(evaluation);
   return absl::OkStatus();
+}
+
+// The network reads the weights, so the average takes their place meanwhile.
+absl::StatusOr<Evaluation> TrainLoop::EvaluateResult(int batch) {
+  const RankModel& model = parts_.model;
+  const absl::Span<float> weights = model.values->span();
+  std::vector<float> trained;
+  if (model.average_evaluates) {
+    DP_ASSIGN_OR_RETURN(trained, engine::ReadArray(*model.device, weights));
+    DP_ASSIGN_OR_RETURN(const std::vector<float> average,
+                        engine::ReadArray(*model.device, model.result()));
+    model.device->Write(average, weights);
+  }
+  absl::StatusOr<Evaluation> evaluation =
+      Evaluate(parts_.model, parts_.test_set, batch, parts_.group);
+  if (model.average_evaluates) model.device->Write(trained, weights);
+  return evaluation;
 }
 
 absl::Status FinishTogether(engine::Group& group, absl::Duration meet_every,

@@ -105,6 +105,7 @@ class TrainLoop {
   engine::OptimizerStep OptimizerStepOf(int64_t number) const;
   absl::Status CheckWeights(int epoch) const;
   absl::Status EvaluateAfter(int epoch);
+  absl::StatusOr<Evaluation> EvaluateResult(int batch);
   void TellSaved();
   // Reports a step of all ranks with this averaged tail, unless its norm is not finite.
   absl::Status StepDone(const engine::StepTail& tail, int64_t samples);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status.h"
 
 namespace dp::trainer {
@@ -37,6 +38,13 @@ absl::Status InitializeValues(const TrainingPlan& plan, RankModel& model) {
 }
 
 }  // namespace
+
+absl::Span<float> RankModel::result() const {
+  if (!average_evaluates) return values->span();
+  const engine::OptimizerState average = optimizer->state().back();
+  DP_CHECK(average.name == engine::kAverageName);
+  return average.values;
+}
 
 absl::Span<float> RankModel::tail() const {
   return gradients->span().subspan(static_cast<size_t>(layout.size), engine::kStepTailSize);
@@ -101,9 +109,10 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
       .batch_size = batch_size, .seed = plan.seed, .precision = plan.precision};
   DP_ASSIGN_OR_RETURN(
       model.network, model.device->Compile(model.layers, options, model.values->span(), gradients));
-  DP_ASSIGN_OR_RETURN(model.optimizer,
-                      model.device->MakeOptimizer({plan.optimizer, plan.clip_norm}, model.layout,
-                                                  model.values->span(), gradients));
+  DP_ASSIGN_OR_RETURN(model.optimizer, model.device->MakeOptimizer(
+                                           {plan.optimizer, plan.clip_norm, plan.average_decay},
+                                           model.layout, model.values->span(), gradients));
+  model.average_evaluates = plan.average_decay > 0 && plan.average_evaluates;
   return model;
 }
 

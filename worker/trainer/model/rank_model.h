@@ -27,7 +27,11 @@ struct RankModel {
   std::unique_ptr<engine::Array> accumulated;
   std::unique_ptr<engine::Network> network;
   std::unique_ptr<engine::Optimizer> optimizer;
+  bool average_evaluates = false;
 
+  // The array that evaluations and the final weights take, on the device: the average of the
+  // weights if the plan says so, else the weights.
+  absl::Span<float> result() const;
   // The tail's place in `gradients`, on the device.
   absl::Span<float> tail() const;
   void WriteTail(const engine::StepTail& tail_of_step);

@@ -134,6 +134,8 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   plan.optimizer = UpdateOf(train.optimizer());
   plan.schedule = ScheduleOf(train.schedule());
   plan.clip_norm = train.clip_norm();
+  plan.average_decay = train.ema().decay();
+  plan.average_evaluates = !train.ema().has_evaluate() || train.ema().evaluate();
   for (const v1::ParameterGroupSpec& group : train.groups()) plan.groups.push_back(GroupOf(group));
   if (!train.backend().empty()) plan.backend = train.backend();
   plan.threads = OrDefault(spec.threads_per_rank(), 1);

@@ -56,6 +56,8 @@ struct TrainingPlan {
   engine::LearningRateSchedule schedule;
   double clip_norm = 0;  // 0: gradients are not clipped
   std::vector<ParameterGroup> groups;
+  double average_decay = 0;       // 0: no average of the weights is kept
+  bool average_evaluates = true;  // evaluations and the final weights take it
   std::string backend = "auto";
   int threads = 1;
   int64_t bucket_bytes_max = 25 << 20;

@@ -7,22 +7,26 @@
 #include "base/check.h"
 #include "base/overloaded.h"
 #include "worker/engine/nn/gradient_norm.h"
+#include "worker/engine/nn/moving_average.h"
 #include "worker/engine/nn/update_group.h"
 
 namespace dp::engine {
 namespace {
 
-// What all optimizers share: the memory that they read and write, and clipping.
+// The part that all optimizers share: the memory that they read and write, and clipping.
 class CpuOptimizer : public Optimizer {
  public:
   struct Options {
     double clip_norm = 0;
+    double average_decay = 0;
     ParameterLayout layout;
     absl::Span<float> values;
     absl::Span<const float> gradients;
   };
   explicit CpuOptimizer(Options options)
-      : options_(std::move(options)), trained_(TrainedRanges(options_.layout)) {}
+      : options_(std::move(options)),
+        trained_(TrainedRanges(options_.layout)),
+        average_(options_.average_decay > 0 ? options_.values.size() : 0) {}
 
   void Step(const OptimizerStep& step) final {
     float factor = 1;
@@ -31,12 +35,21 @@ class CpuOptimizer : public Optimizer {
       factor = ClipFactor(options_.clip_norm, gradient_norm_);
     }
     Update(step, factor);
+    if (average_.empty()) return;
+    UpdateAverage(options_.average_decay, /*first=*/step.number == 1, values(),
+                  absl::MakeSpan(average_));
+  }
+  std::vector<OptimizerState> state() final {
+    std::vector<OptimizerState> arrays = own_state();
+    if (!average_.empty()) arrays.push_back({kAverageName, absl::MakeSpan(average_)});
+    return arrays;
   }
   float gradient_norm() const final { return gradient_norm_; }
 
  protected:
   // Takes the step from the gradients times `gradient_factor`.
   virtual void Update(const OptimizerStep& step, float gradient_factor) = 0;
+  virtual std::vector<OptimizerState> own_state() = 0;
 
   const ParameterLayout& layout() const { return options_.layout; }
   absl::Span<float> values() const { return options_.values; }
@@ -45,6 +58,7 @@ class CpuOptimizer : public Optimizer {
  private:
   const Options options_;
   const std::vector<ValueRange> trained_;
+  std::vector<float> average_;  // empty: none is kept
   float gradient_norm_ = 0;
 };
 
@@ -53,9 +67,10 @@ class CpuSgd final : public CpuOptimizer {
   CpuSgd(const SgdOptions& sgd, Options options)
       : CpuOptimizer(std::move(options)), sgd_(sgd), velocity_(values().size()) {}
 
-  std::vector<OptimizerState> state() override { return {{"velocity", absl::MakeSpan(velocity_)}}; }
-
  private:
+  std::vector<OptimizerState> own_state() override {
+    return {{"velocity", absl::MakeSpan(velocity_)}};
+  }
   void Update(const OptimizerStep& step, float gradient_factor) override {
     const double rate = sgd_.learning_rate * step.learning_rate_factor;
     SgdOptions sgd = sgd_;
@@ -85,11 +100,10 @@ class CpuAdamW final : public CpuOptimizer {
         first_(values().size()),
         second_(values().size()) {}
 
-  std::vector<OptimizerState> state() override {
+ private:
+  std::vector<OptimizerState> own_state() override {
     return {{"exp_avg", absl::MakeSpan(first_)}, {"exp_avg_sq", absl::MakeSpan(second_)}};
   }
-
- private:
   void Update(const OptimizerStep& step, float gradient_factor) override {
     AdamWOptions adamw = adamw_;
     adamw.learning_rate *= step.learning_rate_factor;
@@ -109,7 +123,8 @@ std::unique_ptr<Optimizer> MakeCpuOptimizer(const OptimizerOptions& options,
                                             absl::Span<const float> gradients) {
   DP_CHECK(values.size() == gradients.size());
   DP_CHECK(static_cast<int64_t>(values.size()) == layout.size);
-  CpuOptimizer::Options shared = {options.clip_norm, layout, values, gradients};
+  CpuOptimizer::Options shared = {options.clip_norm, options.average_decay, layout, values,
+                                  gradients};
   return std::visit(Overloaded{[&](const SgdOptions& sgd) -> std::unique_ptr<Optimizer> {
                                  return std::make_unique<CpuSgd>(sgd, std::move(shared));
                                },

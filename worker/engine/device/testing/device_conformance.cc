@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "worker/engine/nn/gradient_norm.h"
+#include "worker/engine/nn/moving_average.h"
 
 namespace dp::engine {
 namespace {
@@ -64,6 +65,23 @@ void ExpectGroupsToBeHeeded(const DeviceUnderTest& device, const OptimizerOption
 }
 
 // The norm to clip to is out of reach.
+TEST_P(DeviceConformance, AnAverageFollowsTheValues) {
+  Bench bench = SmallBench(GetParam());
+  const auto optimizer =
+      *bench.device().MakeOptimizer({SgdOptions{.learning_rate = 0.1}, 0, /*average_decay=*/0.75},
+                                    bench.layout(), bench.values(), bench.gradients());
+  ASSERT_EQ(optimizer->state().size(), 2u);
+  const OptimizerState average = optimizer->state().back();
+  EXPECT_EQ(average.name, kAverageName);
+  std::vector<float> expected(bench.layout().size);
+  for (int step = 1; step <= 3; ++step) {
+    bench.ForwardGradients();
+    optimizer->Step({.number = step});
+    UpdateAverage(0.75, /*first=*/step == 1, bench.Values(), absl::MakeSpan(expected));
+    EXPECT_EQ(*ReadArray(bench.device(), average.values), expected) << "step " << step;
+  }
+}
+
 TEST_P(DeviceConformance, ParametersHaveOptionsOfTheirOwn) {
   ExpectGroupsToBeHeeded(GetParam(), {SgdOptions{.learning_rate = 0.1, .momentum = 0.9f}, 1e6});
   ExpectGroupsToBeHeeded(GetParam(), {AdamWOptions{.learning_rate = 0.01, .weight_decay = 0}, 1e6});

@@ -48,6 +48,28 @@ struct SgdStepOf {
   }
 };
 
+// nn/moving_average.h for N values.
+struct AverageOf {
+  const double* rest;
+  int64_t begin;
+  const float* values;
+  float* average;
+
+  template <int N>
+  __device__ void At(int64_t of_range) const {
+    const int64_t i = begin + of_range;
+    const auto value = Vector<float, N>::Load(values + i);
+    auto mean = Vector<float, N>::Load(average + i);
+    const auto share = static_cast<float>(*rest);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const float moved = mean.values[k] + share * (value.values[k] - mean.values[k]);
+      mean.values[k] = share == 1 ? value.values[k] : moved;
+    }
+    mean.Store(average + i);
+  }
+};
+
 __global__ void StoreRateKernel(double rate, double* place) { *place = rate; }
 
 // A thread for each group.
@@ -97,6 +119,11 @@ struct AdamWStepOf {
 
 cudaError_t StoreRate(cudaStream_t stream, double rate, double* place) {
   return Launch(stream, {1, 1}, StoreRateKernel, rate, place);
+}
+
+cudaError_t Average(cudaStream_t stream, const double* rest, ValueRange range, const float* values,
+                    float* average) {
+  return ForEach<kElements>(stream, range.size, AverageOf{rest, range.first, values, average});
 }
 
 cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options,

@@ -10,8 +10,8 @@
 
 namespace dp::engine::cuda {
 
-// Sets the learning rate of the steps that are queued after it. A kernel, since a copy from the
-// host's memory would wait for the stream.
+// Sets the learning rate, or the rest of an average, of the steps that are queued after it. A
+// kernel, since a copy from the host's memory would wait for the stream.
 cudaError_t StoreRate(cudaStream_t stream, double rate, double* place);
 
 // UpdateBlocks in device memory.
@@ -53,5 +53,9 @@ struct AdamWArrays {
 // `factors` by group, `of_blocks` as in UpdateBlocks.
 cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint8_t* of_blocks,
                         ValueRange range, AdamWArrays arrays);
+
+// nn/moving_average.h. `rest` is 1 - decay, in device memory; 1 takes the values as they are.
+cudaError_t Average(cudaStream_t stream, const double* rest, ValueRange range, const float* values,
+                    float* average);
 
 }  // namespace dp::engine::cuda

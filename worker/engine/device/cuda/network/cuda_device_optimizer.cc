@@ -46,7 +46,7 @@ class CudaSgd final : public CudaOptimizer {
         options_(options),
         velocity_(std::move(velocity)) {}
 
-  absl::Status QueueUpdate(ValueRange range, bf16* rounded) override {
+  absl::Status QueueOwnUpdate(ValueRange range, bf16* rounded) override {
     DP_CUDA_RETURN_IF_ERROR(SgdUpdate(context_.stream(), options_, groups(), learning_rate(), range,
                                       {.gradients = shared().gradients.data(),
                                        .gradient_factor = gradient_factor(),
@@ -55,7 +55,7 @@ class CudaSgd final : public CudaOptimizer {
                                        .rounded = rounded}));
     return absl::OkStatus();
   }
-  std::vector<OptimizerState> state() override { return {{"velocity", Floats(velocity_)}}; }
+  std::vector<OptimizerState> own_state() override { return {{"velocity", Floats(velocity_)}}; }
 
  private:
   const SgdOptions options_;
@@ -73,7 +73,7 @@ class CudaAdamW final : public CudaOptimizer {
   CudaAdamW(DeviceContext& context, Shared shared, const AdamWOptions& options, Memory memory)
       : CudaOptimizer(context, std::move(shared)), options_(options), memory_(std::move(memory)) {}
 
-  absl::Status QueueUpdate(ValueRange range, bf16* rounded) override {
+  absl::Status QueueOwnUpdate(ValueRange range, bf16* rounded) override {
     DP_CUDA_RETURN_IF_ERROR(AdamWUpdate(context_.stream(), memory_.factors.as<AdamWFactors>(),
                                         groups().of_blocks, range,
                                         {.gradients = shared().gradients.data(),
@@ -84,7 +84,7 @@ class CudaAdamW final : public CudaOptimizer {
                                          .rounded = rounded}));
     return absl::OkStatus();
   }
-  std::vector<OptimizerState> state() override {
+  std::vector<OptimizerState> own_state() override {
     return {{"exp_avg", Floats(memory_.first)}, {"exp_avg_sq", Floats(memory_.second)}};
   }
 
@@ -162,6 +162,11 @@ absl::StatusOr<CudaOptimizer::Shared> CudaOptimizer::MakeShared(
       layout, [&](const Parameter& parameter) { return GroupBy(options, parameter); });
   DP_ASSIGN_OR_RETURN(shared.groups, Copied(context, absl::MakeConstSpan(blocks.groups)));
   DP_ASSIGN_OR_RETURN(shared.of_blocks, Copied(context, absl::MakeConstSpan(blocks.of_blocks)));
+  shared.average_decay = options.average_decay;
+  if (options.average_decay > 0) {
+    DP_ASSIGN_OR_RETURN(shared.rest, DeviceBuffer::Allocate(sizeof(double)));
+    DP_ASSIGN_OR_RETURN(shared.average, Zeroes(context, values.size()));
+  }
   if (options.clip_norm > 0) {
     const int64_t chunks = std::max<int64_t>(1, ChunksOf(shared.trained));
     DP_ASSIGN_OR_RETURN(shared.sums,
@@ -195,12 +200,35 @@ float CudaOptimizer::gradient_norm() const {
 }
 
 absl::Status CudaOptimizer::Prepare(const OptimizerStep& step) {
-  const double rate = shared_.learning_rate * step.learning_rate_factor;
-  if (stored_rate_ != rate) {
-    DP_CUDA_RETURN_IF_ERROR(StoreRate(context_.stream(), rate, shared_.rate.as<double>()));
-    stored_rate_ = rate;
+  const auto store = [&](double value, const DeviceBuffer& place,
+                         std::optional<double>& stored) -> absl::Status {
+    if (stored == value) return absl::OkStatus();
+    DP_CUDA_RETURN_IF_ERROR(StoreRate(context_.stream(), value, place.as<double>()));
+    stored = value;
+    return absl::OkStatus();
+  };
+  DP_RETURN_IF_ERROR(
+      store(shared_.learning_rate * step.learning_rate_factor, shared_.rate, stored_rate_));
+  if (shared_.average_decay > 0) {
+    const double rest = step.number == 1 ? 1 : 1 - shared_.average_decay;
+    DP_RETURN_IF_ERROR(store(rest, shared_.rest, stored_rest_));
   }
   return PrepareNumber(step.number);
+}
+
+absl::Status CudaOptimizer::QueueUpdate(ValueRange range, bf16* rounded) {
+  DP_RETURN_IF_ERROR(QueueOwnUpdate(range, rounded));
+  if (shared_.average_decay > 0) {
+    DP_CUDA_RETURN_IF_ERROR(Average(context_.stream(), shared_.rest.as<double>(), range,
+                                    shared_.values.data(), shared_.average.as<float>()));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<OptimizerState> CudaOptimizer::state() {
+  std::vector<OptimizerState> arrays = own_state();
+  if (shared_.average_decay > 0) arrays.push_back({kAverageName, Floats(shared_.average)});
+  return arrays;
 }
 
 absl::Status CudaOptimizer::QueueFactors() {

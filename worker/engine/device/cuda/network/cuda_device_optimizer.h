@@ -20,7 +20,7 @@ namespace dp::engine::cuda {
 // GPU, so that a step can be captured. Not thread-safe.
 class CudaOptimizer : public Optimizer {
  public:
-  // What all optimizers share.
+  // The part that all optimizers share.
   struct Shared {
     absl::Span<float> values;
     absl::Span<const float> gradients;
@@ -32,6 +32,9 @@ class CudaOptimizer : public Optimizer {
     std::vector<ValueRange> trained;
     DeviceBuffer groups;     // UpdateGroup
     DeviceBuffer of_blocks;  // uint8
+    double average_decay = 0;
+    DeviceBuffer rest;     // a double: the part of the next values that the average takes
+    DeviceBuffer average;  // with average_decay
   };
   // Errors: ResourceExhausted.
   static absl::StatusOr<Shared> MakeShared(DeviceContext& context, const OptimizerOptions& options,
@@ -41,18 +44,19 @@ class CudaOptimizer : public Optimizer {
   CudaOptimizer(DeviceContext& context, Shared shared);
 
   void Step(const OptimizerStep& step) final;
+  std::vector<OptimizerState> state() final;
   float gradient_norm() const final;
 
-  // Makes `step` the next queued step. Queues what the device's memory does not hold yet: a
-  // learning rate that has changed, and a step number other than the device's own count. Must not
-  // be captured.
+  // Makes `step` the next queued step. Queues numbers that the device's memory lacks. These are a
+  // learning rate that has changed, the average's rest, and a step number other than the
+  // device's own count. Must not be captured.
   absl::Status Prepare(const OptimizerStep& step);
   // Queues the work that all updates of a step share, once before them. With clips(), all gradients
   // must be complete. May be captured.
   absl::Status QueueFactors();
   // Queues the update of a range of values, which begins with a parameter. Each value is updated
   // once in a step. `rounded`, where not null, receives the new values in bf16. May be captured.
-  virtual absl::Status QueueUpdate(ValueRange range, bf16* rounded) = 0;
+  absl::Status QueueUpdate(ValueRange range, bf16* rounded);
   // Queues both, for all values.
   absl::Status Queue(bf16* rounded);
 
@@ -63,6 +67,8 @@ class CudaOptimizer : public Optimizer {
  protected:
   virtual absl::Status PrepareNumber(int64_t /*number*/) { return absl::OkStatus(); }
   virtual absl::Status QueueOwnFactors() { return absl::OkStatus(); }
+  virtual absl::Status QueueOwnUpdate(ValueRange range, bf16* rounded) = 0;
+  virtual std::vector<OptimizerState> own_state() = 0;
 
   const Shared& shared() const { return shared_; }
   UpdateGroupsOnDevice groups() const;
@@ -75,7 +81,9 @@ class CudaOptimizer : public Optimizer {
   absl::Status QueueNorm();
 
   const Shared shared_;
-  std::optional<double> stored_rate_;  // in device memory, for steps that are queued from now on
+  // In device memory, for steps that are queued from now on.
+  std::optional<double> stored_rate_;
+  std::optional<double> stored_rest_;
 };
 
 // As Device::MakeOptimizer. Errors: ResourceExhausted.

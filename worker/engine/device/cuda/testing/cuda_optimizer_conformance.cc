@@ -6,6 +6,7 @@
 #include "worker/engine/device/cuda/kernels/cuda_launch.h"
 #include "worker/engine/device/cuda/testing/cuda_testing.h"
 #include "worker/engine/nn/gradient_norm.h"
+#include "worker/engine/nn/moving_average.h"
 
 namespace dp::engine::cuda {
 namespace {
@@ -50,7 +51,7 @@ class GroupsOnDevice {
   const DeviceArray<uint8_t> of_blocks_;
 };
 
-// Of the gradients.
+// The factor of the gradients.
 constexpr float kFactor = 0.7f;
 
 class CudaSgdTest : public CudaTest, public ::testing::WithParamInterface<bool> {};
@@ -144,6 +145,25 @@ TEST_F(CudaRateTest, IsStored) {
   DeviceArray<double> rate(std::vector<double>{1, 2});
   Finish(StoreRate(stream(), 0.5, rate.data()));
   EXPECT_EQ(rate.Read(), (std::vector<double>{0.5, 2}));
+}
+
+class CudaAverageTest : public CudaTest {};
+
+TEST_F(CudaAverageTest, HasTheCpusBits) {
+  constexpr int64_t kSize = 1003;
+  std::vector<float> average(kSize);
+  const auto device_average = OnDevice<float>(average);
+  const DeviceArray<double> rest(1);
+  for (int step = 1; step <= 3; ++step) {
+    const auto values = RandomValues<float>(kSize, step);
+    const auto device_values = OnDevice<float>(values);
+    UpdateAverage(0.9, /*first=*/step == 1, values, absl::MakeSpan(average));
+    Finish(StoreRate(stream(), step == 1 ? 1 : 1 - 0.9, rest.data()));
+    for (const ValueRange range : {ValueRange{0, 304}, ValueRange{304, kSize - 304}}) {
+      Finish(Average(stream(), rest.data(), range, device_values.data(), device_average.data()));
+    }
+  }
+  EXPECT_EQ(device_average.Read(), average);
 }
 
 class CudaGradientNormTest : public CudaTest {};
