@@ -19,11 +19,42 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.TrainSpec.steps_per_epoch"},
     {1, "dp.v1.TrainSpec.groups"},
     {1, "dp.v1.TrainSpec.ema"},
+    {1, "dp.v1.TrainSpec.init"},
+    {1, "dp.v1.ModelSpec.preset", "resnet18"},
+    {1, "dp.v1.ModelSpec.preset", "resnet34"},
+    {1, "dp.v1.ModelSpec.preset", "resnet50"},
+    {1, "dp.v1.ModelSpec.preset", "resnet18-cifar"},
+    {1, "dp.v1.ModelSpec.preset", "resnet34-cifar"},
+    {1, "dp.v1.ModelSpec.preset", "resnet50-cifar"},
+    {1, "dp.v1.ModelSpec.preset", "gpt2-355m"},
+    {1, "dp.v1.ModelSpec.preset", "gpt2-774m"},
+    {1, "dp.v1.ModelSpec.preset", "gpt2-1558m"},
+    {1, "dp.v1.LayerSpec.input"},
+    {1, "dp.v1.LayerSpec.conv1d"},
+    {1, "dp.v1.LayerSpec.avg_pool2d"},
+    {1, "dp.v1.LayerSpec.adaptive_avg_pool2d"},
+    {1, "dp.v1.LayerSpec.batch_norm"},
+    {1, "dp.v1.LayerSpec.rms_norm"},
+    {1, "dp.v1.LayerSpec.silu"},
+    {1, "dp.v1.LayerSpec.tanh"},
+    {1, "dp.v1.LayerSpec.sigmoid"},
+    {1, "dp.v1.LayerSpec.softmax"},
+    {1, "dp.v1.LayerSpec.attention"},
+    {1, "dp.v1.Conv2dSpec.groups", "", 1},
+    {1, "dp.v1.Conv2dSpec.dilation", "", 1},
+    {1, "dp.v1.Conv2dSpec.init_std"},
+    {1, "dp.v1.MaxPool2dSpec.padding"},
+    {1, "dp.v1.GeluSpec.approximate", "none"},
 };
 
 std::string TextOf(const Message& message, const FieldDescriptor& field) {
   const bool text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING && !field.is_repeated();
   return text ? message.GetReflection()->GetString(message, &field) : "";
+}
+
+int64_t NumberOf(const Message& message, const FieldDescriptor& field) {
+  const bool number = field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 && !field.is_repeated();
+  return number ? message.GetReflection()->GetInt32(message, &field) : 0;
 }
 
 int LevelOf(const Message& message);
@@ -48,6 +79,7 @@ int LevelOf(const Message& message) {
     for (const LaterField& later : kLaterFields) {
       if (later.field != field->full_name()) continue;
       if (!later.value.empty() && later.value != TextOf(message, *field)) continue;
+      if (later.above != 0 && NumberOf(message, *field) <= later.above) continue;
       level = std::max(level, later.level);
     }
     level = std::max(level, LevelWithin(message, *field));

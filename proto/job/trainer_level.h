@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "dp/v1/job_spec.pb.h"
@@ -17,6 +19,7 @@ struct LaterField {
   int level = 0;
   absl::string_view field;       // its full name, such as "dp.v1.TrainSpec.schedule"
   absl::string_view value = "";  // of a field with text; empty: every value
+  int64_t above = 0;             // of a field with a whole number: only values above this
 };
 
 // The one table of them. Level 0 is that of the release before levels.

@@ -25,6 +25,23 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.stepsPerEpoch=2"}), 1);
   EXPECT_EQ(LevelWith({"train.groups=[{match: '*.bias', frozen: true}]"}), 1);
   EXPECT_EQ(LevelWith({"train.ema={decay: 0.9}"}), 1);
+  EXPECT_EQ(LevelWith({"train.init={weights: /w}"}), 1);
+}
+
+// The defaults of later fields say nothing new.
+TEST(TrainerLevelTest, LaterLayersNeedTheirs) {
+  const auto level = [](const std::string& layer) {
+    return LevelWith({"train.model={layers: [" + layer + ", {flatten: {}}, {linear: {out: 10}}]}"});
+  };
+  EXPECT_EQ(level("{conv2d: {out: 4, kernel: 3}}, {gelu: {}}, {maxPool2d: {kernel: 2}}"), 0);
+  EXPECT_EQ(level("{conv2d: {out: 4, kernel: 3, dilation: 2}}"), 1);
+  EXPECT_EQ(level("{conv2d: {out: 4, kernel: 3, groups: 2}}"), 1);
+  EXPECT_EQ(level("{maxPool2d: {kernel: 2, padding: 1}}"), 1);
+  EXPECT_EQ(level("{gelu: {approximate: none}}"), 1);
+  EXPECT_EQ(level("{batchNorm: {}}"), 1);
+  EXPECT_EQ(level("{name: a, relu: {}}, {input: a, relu: {}}"), 1);
+  EXPECT_EQ(LevelWith({"train.model={preset: resnet18}"}), 1);
+  EXPECT_EQ(LevelWith({"train.model={preset: cnn}"}), 0);
 }
 
 // A misspelt row would gate nothing.
@@ -36,6 +53,8 @@ TEST(TrainerLevelTest, TheTableNamesFieldsAndLevelsThatExist) {
     ASSERT_NE(field, nullptr) << later.field;
     const auto text = google::protobuf::FieldDescriptor::CPPTYPE_STRING;
     EXPECT_TRUE(later.value.empty() || field->cpp_type() == text) << later.field;
+    const auto number = google::protobuf::FieldDescriptor::CPPTYPE_INT32;
+    EXPECT_TRUE(later.above == 0 || field->cpp_type() == number) << later.field;
     EXPECT_GE(later.level, 1);
     highest = std::max(highest, later.level);
   }

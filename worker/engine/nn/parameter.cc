@@ -87,6 +87,7 @@ void AppendStatistics(ParameterLayout& layout, const model::CheckedLayer& layer)
   const auto append = [&](const char* name, const Initial& initial) {
     Append(layout, layer.name + name, {layer.in.front()}, 1, initial);
     layout.parameters.back().momentum = norm->momentum;
+    layout.parameters.back().options.frozen = true;
   };
   append(".running_var", kOnes);
   append(".running_mean", Initial());

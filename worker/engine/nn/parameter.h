@@ -36,8 +36,8 @@ struct Parameter {
   int64_t fan_in = 0;  // inputs that one output sums
   Initial initial;
   ParameterOptions options = {};
-  // Above 0: a running average of what each batch has measured, which no optimizer changes. Its
-  // place in the gradients holds the measurement (StepStatistics).
+  // Above 0: a running average of what each batch has measured. Frozen for updates: its place in
+  // the gradients holds the measurement (StepStatistics).
   double momentum = 0;
 
   bool is_statistic() const { return momentum > 0; }

@@ -76,6 +76,7 @@ absl::Status ApplyGroups(const std::vector<ParameterGroup>& groups,
                          engine::ParameterLayout& layout) {
   std::vector<bool> taken(groups.size());
   for (engine::Parameter& parameter : layout.parameters) {
+    if (parameter.is_statistic()) continue;
     const auto group = absl::c_find_if(
         groups, [&](const ParameterGroup& each) { return Matches(each, parameter); });
     if (group == groups.end()) continue;

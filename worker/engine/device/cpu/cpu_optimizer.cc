@@ -35,6 +35,7 @@ class CpuOptimizer : public Optimizer {
       factor = ClipFactor(options_.clip_norm, gradient_norm_);
     }
     Update(step, factor);
+    StepStatistics(options_.layout, gradients(), values());
     if (average_.empty()) return;
     UpdateAverage(options_.average_decay, /*first=*/step.number == 1, values(),
                   absl::MakeSpan(average_));
