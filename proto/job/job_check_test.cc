@@ -113,6 +113,22 @@ TEST(JobCheckTest, AValueOutOfRangeIsNamedWithWhatIsAllowed) {
               HasSubstr("train.precision is \"fp8\"; expected float32, tf32, bf16"));
 }
 
+TEST(JobCheckTest, ALossComparesWithWhatTheDataHas) {
+  EXPECT_EQ(
+      CheckJob(Parsed(kMinimal, {"train.loss={crossEntropy: {labelSmoothing: 0.1}}"}), Image28),
+      absl::OkStatus());
+  EXPECT_THAT(ErrorSetting("train.loss={crossEntropy: {labelSmoothing: 1}}"),
+              HasSubstr("labelSmoothing is 1; expected at least 0 and below 1"));
+  EXPECT_THAT(ErrorSetting("train.loss={}"), HasSubstr("train.loss is empty"));
+  EXPECT_THAT(ErrorSetting("train.loss={mse: {}}"),
+              HasSubstr("compares with targets, and data of kind images has labels"));
+  // The norm takes outputs of any number.
+  EXPECT_EQ(
+      CheckJob(Parsed(kLayers, {"train.loss={norm: {}}", "train.model.layers[3].linear.out=5"}),
+               Image28),
+      absl::OkStatus());
+}
+
 TEST(JobCheckTest, WhatOnlyGpusComputeWithIsForThemAlone) {
   const auto device = [](const std::vector<std::string>& overrides) {
     return Parsed(kMinimal, overrides).spec.train().device();

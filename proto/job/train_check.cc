@@ -78,6 +78,7 @@ class TrainCheck : private FieldCheck {
              "dpctl fills it in where --resume is given");
     }
     Take(CheckUpdates(train, origins_));
+    CheckLoss(train);
   }
 
   void WeightsFile(const std::string& path, const std::string& file) {
@@ -85,6 +86,23 @@ class TrainCheck : private FieldCheck {
       Fail(path, Wrong(path, Quoted(file),
                        "a file's path, as /models/weights.safetensors, not a directory's"));
     Absolute(path, file);
+  }
+
+  void CheckLoss(const v1::TrainSpec& train) {
+    if (!train.has_loss()) return;
+    const v1::LossSpec& loss = train.loss();
+    const std::string path = "train.loss";
+    if (loss.kind_case() == v1::LossSpec::KIND_NOT_SET)
+      return Fail(path,
+                  "train.loss is empty; give crossEntropy, mse, l1, bce or norm, or leave it out");
+    const std::string smoothing = "train.loss.crossEntropy.labelSmoothing";
+    const double share = loss.cross_entropy().label_smoothing();
+    if (!(share >= 0 && share < 1))
+      Fail(smoothing, Wrong(smoothing, share, "at least 0 and below 1"));
+    const bool labels_serve = loss.has_cross_entropy() || loss.has_norm();
+    if (!labels_serve)
+      Fail(path, absl::StrCat("train.loss compares with targets, and data of kind ",
+                              train.data().kind(), " has labels; use crossEntropy"));
   }
 
   void CheckBatch(const v1::TrainSpec& train) {
@@ -226,7 +244,9 @@ class TrainCheck : private FieldCheck {
     if (data.kind() != "images")
       fits = model::CheckLanguageModel(*layers, data.context(), data.vocabulary()).status();
     else if (const std::optional<model::Shape> shape = sample_shape_(data.dir()))
-      fits = model::CheckClassifier(*layers, *shape, kClasses).status();
+      fits = train.loss().has_norm()
+                 ? model::CheckShapes(model::WithOutputs(*layers, kClasses), *shape).status()
+                 : model::CheckClassifier(*layers, *shape, kClasses).status();
     else
       fits = CheckFitsImages(*layers);
     if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());

@@ -26,6 +26,9 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.groups=[{match: '*.bias', frozen: true}]"}), 1);
   EXPECT_EQ(LevelWith({"train.ema={decay: 0.9}"}), 1);
   EXPECT_EQ(LevelWith({"train.init={weights: /w}"}), 1);
+  EXPECT_EQ(LevelWith({"train.loss={crossEntropy: {}}"}), 0);
+  EXPECT_EQ(LevelWith({"train.loss={crossEntropy: {labelSmoothing: 0.1}}"}), 1);
+  EXPECT_EQ(LevelWith({"train.loss={norm: {}}"}), 1);
 }
 
 // The defaults of later fields say nothing new.

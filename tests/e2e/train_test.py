@@ -8,6 +8,7 @@ import unittest
 
 from kit.cluster import BIN, Cluster
 from kit.idx_data import train_job, write_idx
+from kit.rank_lines import lines_of
 
 
 class TrainTest(unittest.TestCase):
@@ -69,11 +70,21 @@ class TrainTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             whole, _, rest = (path.read_bytes() for path in weights)
             self.assertEqual(whole, rest)
-            lines = cluster.dpctl("logs", "whole", "--metrics", check=0).stdout.splitlines()
+            lines = [text for _, text in lines_of(cluster.dpctl("logs", "whole", "--metrics", check=0).stdout)]
             steps = [event for event in map(json.loads, lines) if event["event"] == "step"]
             self.assertEqual(len(steps), 21)
             self.assertAlmostEqual(steps[0]["learning_rate"], 0.002 / 5)
             self.assertGreater(steps[0]["gradient_norm"], 0)
+
+    def test_a_norm_has_a_loss_and_no_accuracy(self):
+        with Cluster() as cluster:
+            cluster.worker(slots=2)
+            data = write_idx(cluster.dir / "data", train=60, test=20)
+            job = cluster.submit(train_job(data, loss={"norm": {}}, epochs=2))
+            self.assertEqual(cluster.wait(job), 0, cluster.dpctl("logs", job).stdout)
+            output = cluster.dpctl("logs", job).stdout
+            self.assertRegex(output, r"epoch 2/2 test loss \d")
+            self.assertNotIn("accuracy", output)
 
     def test_the_trace_shows_buckets_reduced_while_backward_goes_on(self):
         with Cluster() as cluster:

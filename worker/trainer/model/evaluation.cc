@@ -42,9 +42,11 @@ absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dat
       group.on_host().AllReduce(absl::MakeSpan(totals), engine::ReduceOp::kSum)->Wait());
   const double labels =
       static_cast<double>(totals[2]) * static_cast<double>(dataset.labels_per_sample());
-  return Evaluation{.loss = totals[0] / labels,
-                    .accuracy = totals[1] / labels,
-                    .samples = static_cast<int64_t>(totals[2])};
+  Evaluation evaluation = {.loss = totals[0] / labels, .samples = static_cast<int64_t>(totals[2])};
+  if (std::holds_alternative<engine::CrossEntropyLoss>(model.loss)) {
+    evaluation.accuracy = totals[1] / labels;
+  }
+  return evaluation;
 }
 
 }  // namespace dp::trainer

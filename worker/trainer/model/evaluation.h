@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "worker/engine/collectives/group.h"
@@ -10,8 +11,9 @@
 namespace dp::trainer {
 
 struct Evaluation {
-  double loss = 0;      // mean over all labels: one per image, or one per token
-  double accuracy = 0;  // fraction of labels that were predicted correctly, 0 to 1
+  double loss = 0;  // mean over all labels: one per image, or one per token
+  // The share of labels that were predicted correctly, 0 to 1; none where the loss has no labels.
+  std::optional<double> accuracy;
   int64_t samples = 0;
 };
 

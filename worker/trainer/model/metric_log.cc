@@ -82,8 +82,10 @@ std::string Readable(const v1::Metric& m) {
                            RateText(m));
   }
   if (m.event() == "eval") {
-    return absl::StrFormat("epoch %d/%d test loss %.4f test accuracy %.4f", m.epoch(),
-                           m.epochs_total(), m.loss(), m.accuracy());
+    const std::string loss =
+        absl::StrFormat("epoch %d/%d test loss %.4f", m.epoch(), m.epochs_total(), m.loss());
+    if (!m.has_accuracy()) return loss;
+    return absl::StrFormat("%s test accuracy %.4f", loss, m.accuracy());
   }
   if (m.event() == "resume") {
     const std::string line = absl::StrFormat("goes on from step %d: %s", m.step(), m.path());

@@ -48,6 +48,9 @@ TEST(MetricLogTest, TheStartSaysOnWhatAndInWhichPrecisionARankComputes) {
 
 TEST(MetricLogTest, AnEvaluationReadsAsOneLine) {
   EXPECT_EQ(Readable(AMetric("eval")), "epoch 2/4 test loss 0.2500 test accuracy 0.9000");
+  v1::Metric without_labels = AMetric("eval");
+  without_labels.clear_accuracy();
+  EXPECT_EQ(Readable(without_labels), "epoch 2/4 test loss 0.2500");
 }
 
 TEST(MetricLogTest, TheEndTellsTheAccuracyWhereThereIsOne) {

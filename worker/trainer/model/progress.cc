@@ -70,7 +70,7 @@ void Progress::Evaluated(const Evaluation& evaluation) {
   if (options_.rank != 0) return;
   v1::Metric metric = NewMetric("eval");
   metric.set_loss(evaluation.loss);
-  metric.set_accuracy(evaluation.accuracy);
+  if (evaluation.accuracy) metric.set_accuracy(*evaluation.accuracy);
   metric.set_samples(static_cast<int32_t>(evaluation.samples));
   metric.set_epochs_total(options_.epochs_total);
   log_.Write(metric);
@@ -79,7 +79,9 @@ void Progress::Evaluated(const Evaluation& evaluation) {
 void Progress::Ended() {
   v1::Metric metric = NewMetric("end");
   metric.set_seconds(absl::ToDoubleSeconds(clock_.Now() - began_));
-  if (options_.rank == 0 && last_evaluation_) metric.set_accuracy(last_evaluation_->accuracy);
+  if (options_.rank == 0 && last_evaluation_ && last_evaluation_->accuracy) {
+    metric.set_accuracy(*last_evaluation_->accuracy);
+  }
   log_.Write(metric);
 }
 

@@ -64,6 +64,9 @@ engine::StepTail RankModel::ReadTail() const {
 absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
                                                              const engine::Dataset& dataset) {
   const model::Shape& shape = dataset.sample_shape();
+  if (std::holds_alternative<engine::NormLoss>(plan.loss)) {
+    return model::CheckShapes(model::WithOutputs(plan.layers, dataset.classes()), shape);
+  }
   if (!dataset.of_tokens()) return model::CheckClassifier(plan.layers, shape, dataset.classes());
   return model::CheckLanguageModel(plan.layers, static_cast<int>(shape[0]), dataset.classes());
 }
@@ -86,6 +89,7 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
                                         const GradientMemory& memory) {
   RankModel model;
   model.device = std::move(device);
+  model.loss = plan.loss;
   DP_ASSIGN_OR_RETURN(model.layers, CheckLayers(plan, dataset));
   DP_ASSIGN_OR_RETURN(model.layout, LayOutModel(plan, model.layers));
   model.averaged = WithTail(model.layout);
@@ -106,7 +110,7 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
     DP_ASSIGN_OR_RETURN(model.accumulated, model.device->Allocate(model.layout.size));
   }
   const engine::NetworkOptions options = {
-      .batch_size = batch_size, .seed = plan.seed, .precision = plan.precision};
+      .batch_size = batch_size, .seed = plan.seed, .precision = plan.precision, .loss = plan.loss};
   DP_ASSIGN_OR_RETURN(
       model.network, model.device->Compile(model.layers, options, model.values->span(), gradients));
   DP_ASSIGN_OR_RETURN(model.optimizer, model.device->MakeOptimizer(

@@ -27,6 +27,7 @@ struct RankModel {
   std::unique_ptr<engine::Array> accumulated;
   std::unique_ptr<engine::Network> network;
   std::unique_ptr<engine::Optimizer> optimizer;
+  engine::Loss loss;
   bool average_evaluates = false;
 
   // The array that evaluations and the final weights take, on the device: the average of the

@@ -72,6 +72,23 @@ absl::StatusOr<engine::Precision> PrecisionOf(const std::string& name) {
       absl::StrCat("train.precision: '", name, "' is unknown; use float32, tf32 or bf16"));
 }
 
+engine::Loss LossOf(const v1::LossSpec& spec) {
+  switch (spec.kind_case()) {
+    case v1::LossSpec::kMse:
+      return engine::MseLoss();
+    case v1::LossSpec::kL1:
+      return engine::L1Loss();
+    case v1::LossSpec::kBce:
+      return engine::BceLoss();
+    case v1::LossSpec::kNorm:
+      return engine::NormLoss();
+    case v1::LossSpec::kCrossEntropy:
+    case v1::LossSpec::KIND_NOT_SET:
+      break;
+  }
+  return engine::CrossEntropyLoss{.label_smoothing = spec.cross_entropy().label_smoothing()};
+}
+
 CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {
   return {.dir = spec.dir(),
           .every_steps = spec.every_steps(),
@@ -130,6 +147,7 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
     plan.data = TextOf(train.data());
   }
   DP_ASSIGN_OR_RETURN(plan.layers, ModelLayers(train.model()));
+  plan.loss = LossOf(train.loss());
   DP_ASSIGN_OR_RETURN(plan.precision, PrecisionOf(train.precision()));
   plan.optimizer = UpdateOf(train.optimizer());
   plan.schedule = ScheduleOf(train.schedule());

@@ -51,6 +51,7 @@ struct TrainingPlan {
   bool drop_last = false;
   std::variant<engine::IdxDatasetOptions, engine::TokenDatasetOptions> data;
   std::vector<model::LayerSpec> layers;
+  engine::Loss loss = engine::CrossEntropyLoss();
   engine::Precision precision = engine::Precision::kFloat32;
   std::variant<engine::SgdOptions, engine::AdamWOptions> optimizer;
   engine::LearningRateSchedule schedule;

@@ -33,6 +33,13 @@ TEST(TrainingPlanTest, EveryPrecisionHasItsName) {
   EXPECT_EQ(Plan("train { precision: 'float32' }")->precision, engine::Precision::kFloat32);
   EXPECT_EQ(Plan("train { precision: 'tf32' }")->precision, engine::Precision::kTf32);
   EXPECT_EQ(Plan("train { precision: 'bf16' }")->precision, engine::Precision::kBfloat16);
+  const engine::Loss loss =
+      Plan("train { loss { cross_entropy { label_smoothing: 0.25 } } }")->loss;
+  EXPECT_EQ(std::get<engine::CrossEntropyLoss>(loss).label_smoothing, 0.25);
+  EXPECT_EQ(Plan("train { loss { norm {} } }")->loss.index(),
+            engine::Loss(engine::NormLoss()).index());
+  EXPECT_EQ(Plan("train { loss { bce {} } }")->loss.index(),
+            engine::Loss(engine::BceLoss()).index());
 }
 
 TEST(TrainingPlanTest, WhatIsSaidIsTaken) {

@@ -148,9 +148,11 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaAdamW(DeviceContext& context,
 
 }  // namespace
 
-absl::StatusOr<CudaOptimizer::Shared> CudaOptimizer::MakeShared(
-    DeviceContext& context, const OptimizerOptions& options, const ParameterLayout& layout,
-    absl::Span<float> values, absl::Span<const float> gradients) {
+absl::StatusOr<CudaOptimizer::Shared> CudaOptimizer::MakeShared(DeviceContext& context,
+                                                                const OptimizerOptions& options,
+                                                                const ParameterLayout& layout,
+                                                                absl::Span<float> values,
+                                                                absl::Span<const float> gradients) {
   Shared shared = {.values = values, .gradients = gradients, .clip_norm = options.clip_norm};
   shared.learning_rate =
       std::visit([](const auto& update) { return update.learning_rate; }, options.update);
