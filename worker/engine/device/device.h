@@ -183,8 +183,19 @@ class StepProgram {
   virtual bool has_data() const = 0;
 };
 
+// Arrays of a device as they were when the snapshot was taken. Another thread may read and destroy
+// it while the device computes. It may outlive the device.
+class Snapshot {
+ public:
+  virtual ~Snapshot() = default;
+  // The arrays' contents, in the order in which they were given. Call once; blocks until the
+  // contents are on the host. Errors: the device's, also those of the work before the snapshot.
+  virtual absl::StatusOr<std::vector<std::vector<float>>> Take() = 0;
+};
+
 // Where a rank computes. The CPU device defines the results of every other device; a device chooses
-// its own memory formats and fusions inside a Network. One thread uses a device and all it made.
+// its own memory formats and fusions inside a Network. One thread uses a device and all it made,
+// except snapshots.
 class Device {
  public:
   virtual ~Device() = default;
@@ -213,6 +224,14 @@ class Device {
   virtual void Write(absl::Span<const float> host, absl::Span<float> array) = 0;
   virtual void Read(absl::Span<const float> array, absl::Span<float> host) const = 0;
 
+  // Takes a snapshot of arrays of this device after all earlier work; later work does not change
+  // the snapshot. Returns before the contents are on the host if the device has memory to spare.
+  // Errors: the device's.
+  virtual absl::StatusOr<std::unique_ptr<Snapshot>> TakeSnapshot(
+      absl::Span<const absl::Span<const float>> arrays) const;
+  // Whether no element of an array of this device is infinite or NaN. Errors: the device's.
+  virtual absl::StatusOr<bool> AllFinite(absl::Span<const float> array) const;
+
   // The choices among several ways to compute that were found fastest for the networks compiled so
   // far, in the device's own words. Empty if there is only one way. A device of the same kind
   // that takes them before compiling the same networks computes in the same ways. It then gets the
@@ -231,6 +250,8 @@ class Device {
 // The contents of an array of `device`. Errors: the device's; values read after an error mean
 // nothing.
 absl::StatusOr<std::vector<float>> ReadArray(const Device& device, absl::Span<const float> array);
+// A snapshot whose contents are on the host already.
+std::unique_ptr<Snapshot> HostSnapshot(std::vector<std::vector<float>> arrays);
 
 // Sets the number of compute threads of the calling thread. The same thread must then open and use
 // the device: compiled networks remember the number. Bits of results depend on it.

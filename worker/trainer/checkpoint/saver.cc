@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "client/retry_loop.h"
@@ -102,7 +103,7 @@ bool Saver::busy() {
 // Saves nothing of a device that has failed; the train loop reports the failure.
 void Saver::Begin(const Position& position) {
   const absl::Time began = clock_.Now();
-  absl::StatusOr<TrainingState> state = StateAt(position);
+  absl::StatusOr<Pending> state = StateAt(position);
   begun_step_ = position.step;
   begun_at_ = clock_.Now();
   MutexLock lock(mu_);
@@ -116,7 +117,7 @@ void Saver::Begin(const Position& position) {
   changed_.NotifyAll();
 }
 
-absl::StatusOr<TrainingState> Saver::StateAt(const Position& position) const {
+absl::StatusOr<Saver::Pending> Saver::StateAt(const Position& position) const {
   TrainingState state{.manifest = options_.manifest, .values = {}, .optimizer = {}};
   state.manifest.set_step(position.step);
   state.manifest.set_epoch(position.epoch);
@@ -124,12 +125,24 @@ absl::StatusOr<TrainingState> Saver::StateAt(const Position& position) const {
   state.manifest.set_epoch_loss_sum(position.epoch_loss_sum);
   state.manifest.set_epoch_samples(position.epoch_samples);
   state.manifest.set_sum_order(std::string(engine::NameOf(position.sum_order)));
-  DP_ASSIGN_OR_RETURN(state.values, engine::ReadArray(*model_.device, model_.values->span()));
+  std::vector<absl::Span<const float>> arrays = {model_.values->span()};
   for (const engine::OptimizerState& array : model_.optimizer->state()) {
-    DP_ASSIGN_OR_RETURN(std::vector<float> values, engine::ReadArray(*model_.device, array.values));
-    state.optimizer.push_back({std::string(array.name), std::move(values)});
+    arrays.push_back(array.values);
+    state.optimizer.push_back({.name = std::string(array.name), .values = {}});
   }
-  return state;
+  DP_ASSIGN_OR_RETURN(auto snapshot, model_.device->TakeSnapshot(arrays));
+  return Pending{.state = std::move(state), .snapshot = std::move(snapshot)};
+}
+
+absl::Status Saver::ReadSnapshot(Pending& pending) {
+  DP_ASSIGN_OR_RETURN(std::vector<std::vector<float>> arrays, pending.snapshot->Take());
+  pending.snapshot.reset();
+  DP_CHECK(arrays.size() == 1 + pending.state.optimizer.size());
+  pending.state.values = std::move(arrays[0]);
+  for (size_t i = 1; i < arrays.size(); ++i) {
+    pending.state.optimizer[i - 1].values = std::move(arrays[i]);
+  }
+  return absl::OkStatus();
 }
 
 std::vector<v1::Metric> Saver::TakeReports() {
@@ -139,23 +152,26 @@ std::vector<v1::Metric> Saver::TakeReports() {
 
 void Saver::Run() {
   while (true) {
-    const TrainingState* state = nullptr;
+    Pending* pending = nullptr;
     {
       MutexLock lock(mu_);
       while (!stopped_ && !pending_.has_value()) changed_.Wait(mu_);
       if (stopped_) return;
-      state = &*pending_;  // unchanged until the reset below
+      pending = &*pending_;  // no other thread touches it until the reset below
     }
-    Save(*state);
+    Save(*pending);
     MutexLock lock(mu_);
     pending_.reset();
     changed_.NotifyAll();
   }
 }
 
-void Saver::Save(const TrainingState& state) {
+void Saver::Save(Pending& pending) {
   const absl::Time began = clock_.Now();
-  const absl::StatusOr<WrittenCheckpoint> written = WriteAndRegister(state);
+  const absl::Status read = ReadSnapshot(pending);
+  const TrainingState& state = pending.state;
+  const absl::StatusOr<WrittenCheckpoint> written =
+      read.ok() ? WriteAndRegister(state) : absl::StatusOr<WrittenCheckpoint>(read);
   {
     MutexLock lock(mu_);
     outcome_ = written.status();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -22,11 +23,11 @@
 namespace dp::trainer {
 
 // Saves the state of a training on rank 0 while the training continues (docs/checkpoints.md). The
-// training thread copies weights and optimizer state. A thread of the saver writes the copy,
-// registers it, and removes surplus checkpoints. One checkpoint is in flight at a time; one that
-// falls due meanwhile is taken as soon as the previous one ends. A failure costs one checkpoint,
-// never the training. The connection must outlive the saver. One thread calls at a time: the
-// training thread, and the thread of FinishTogether at the end.
+// training thread takes a snapshot of weights and optimizer state. A thread of the saver reads the
+// snapshot, writes and registers it, and removes surplus checkpoints. One checkpoint is in flight
+// at a time; one that falls due meanwhile is taken as soon as the previous one ends. A failure
+// costs one checkpoint, never the training. The connection must outlive the saver. One thread calls
+// at a time: the training thread, and the thread of FinishTogether at the end.
 class Saver {
  public:
   struct Options {
@@ -61,15 +62,23 @@ class Saver {
   std::vector<v1::Metric> TakeReports() DP_EXCLUDES(mu_);
 
  private:
+  // A checkpoint in flight. Only the saver's thread touches it once it has begun.
+  struct Pending {
+    TrainingState state;  // its arrays have names, and no values until the snapshot is read
+    std::unique_ptr<engine::Snapshot> snapshot;  // of the values, then the optimizer's arrays
+  };
+
   bool Due(int64_t step) const;
-  // Copies the state into `pending_`, which must be empty, and wakes the thread.
+  // Takes a snapshot of the state into `pending_`, which must be empty, and wakes the thread.
   void Begin(const Position& position) DP_EXCLUDES(mu_);
-  absl::StatusOr<TrainingState> StateAt(const Position& position) const;
+  absl::StatusOr<Pending> StateAt(const Position& position) const;
   bool busy() DP_EXCLUDES(mu_);
   bool on_record(const Position& position) DP_EXCLUDES(mu_);
 
   void Run() DP_EXCLUDES(mu_);
-  void Save(const TrainingState& state) DP_EXCLUDES(mu_);
+  void Save(Pending& pending) DP_EXCLUDES(mu_);
+  // Moves the snapshot's contents into the state, and frees the snapshot.
+  static absl::Status ReadSnapshot(Pending& pending);
   absl::StatusOr<WrittenCheckpoint> WriteAndRegister(const TrainingState& state);
   absl::Status Register(const TrainingState& state, const WrittenCheckpoint& written);
   // Removes checkpoints of this and of earlier generations that are not on record.
@@ -90,9 +99,9 @@ class Saver {
 
   Mutex mu_;
   CondVar changed_;
-  std::optional<TrainingState> pending_ DP_GUARDED_BY(mu_);  // until it is saved or lost
-  int64_t recorded_step_ DP_GUARDED_BY(mu_) = 0;             // the latest on record
-  absl::Status outcome_ DP_GUARDED_BY(mu_);                  // the last save's outcome
+  std::optional<Pending> pending_ DP_GUARDED_BY(mu_);  // until it is saved or lost
+  int64_t recorded_step_ DP_GUARDED_BY(mu_) = 0;       // the latest on record
+  absl::Status outcome_ DP_GUARDED_BY(mu_);            // the last save's outcome
   double stall_seconds_ DP_GUARDED_BY(mu_) = 0;
   std::vector<v1::Metric> reports_ DP_GUARDED_BY(mu_);
   bool fenced_ DP_GUARDED_BY(mu_) = false;  // this generation is over

@@ -1,7 +1,10 @@
 #include "worker/trainer/checkpoint/saver.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -77,6 +80,84 @@ TEST_F(SaverTest, NothingIsSavedOfADeviceThatFailsWhileItIsRead) {
     EXPECT_EQ(saver->SaveNow({.step = 1}), FailingDevice::Failure());
     EXPECT_THAT(steps(), ElementsAre());
   }
+}
+
+// Notes which thread reads a snapshot, and fails if `failure` is set.
+class WatchedDevice final : public OverCpu {
+ public:
+  absl::StatusOr<std::unique_ptr<engine::Snapshot>> TakeSnapshot(
+      absl::Span<const absl::Span<const float>> arrays) const override {
+    ++taken;
+    return std::make_unique<Watched>(*this, *OverCpu::TakeSnapshot(arrays));
+  }
+
+  mutable std::thread::id reader;
+  mutable int taken = 0;
+  absl::Status failure;
+
+ private:
+  class Watched final : public engine::Snapshot {
+   public:
+    Watched(const WatchedDevice& device, std::unique_ptr<engine::Snapshot> under)
+        : device_(device), under_(std::move(under)) {}
+    absl::StatusOr<std::vector<std::vector<float>>> Take() override {
+      device_.reader = std::this_thread::get_id();
+      if (!device_.failure.ok()) return device_.failure;
+      return under_->Take();
+    }
+
+   private:
+    const WatchedDevice& device_;
+    const std::unique_ptr<engine::Snapshot> under_;
+  };
+};
+
+TEST_F(SaverTest, TheTrainingsThreadTakesASnapshotAndAnotherReadsIt) {
+  auto device = std::make_unique<WatchedDevice>();
+  const WatchedDevice& watched = *device;
+  model_.device = std::move(device);
+  EXPECT_EQ(Make({.every_steps = 1})->SaveNow({.step = 1}), absl::OkStatus());
+  EXPECT_EQ(watched.taken, 1);
+  EXPECT_NE(watched.reader, std::thread::id());
+  EXPECT_NE(watched.reader, std::this_thread::get_id());
+}
+
+TEST_F(SaverTest, ASnapshotThatCannotBeReadIsALostCheckpoint) {
+  auto device = std::make_unique<WatchedDevice>();
+  device->failure = FailingDevice::Failure();
+  model_.device = std::move(device);
+  const auto saver = Make({.every_steps = 1});
+  EXPECT_EQ(saver->SaveNow({.step = 1}), FailingDevice::Failure());
+  EXPECT_THAT(steps(), ElementsAre());
+  const std::vector<v1::Metric> reports = saver->TakeReports();
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].event(), "checkpoint_lost");
+  EXPECT_EQ(reports[0].message(), FailingDevice::Failure().message());
+}
+
+// The files hold the state at the step, in their order, though the training goes on.
+TEST_F(SaverTest, WhatIsSavedIsTheStateAtTheStep) {
+  const std::vector<float> values = *engine::ReadArray(*model_.device, model_.values->span());
+  const std::vector<engine::OptimizerState> arrays = model_.optimizer->state();
+  ASSERT_EQ(arrays.size(), 1u);
+  // Between the tensors lies no state.
+  for (const engine::Parameter& tensor : model_.layout.parameters) {
+    std::fill_n(arrays[0].values.begin() + tensor.offset, tensor.size, 0.25f);
+  }
+  const std::vector<float> state(arrays[0].values.begin(), arrays[0].values.end());
+  const auto saver = Make({.every_steps = 1});
+  saver->StepDone({.step = 1});
+  for (const absl::Span<float> array : {model_.values->span(), arrays[0].values}) {
+    std::fill(array.begin(), array.end(), 7.0f);
+  }
+  saver->AwaitIdle();
+  ASSERT_THAT(steps(), ElementsAre(1));
+  const v1::Checkpoint& saved = coordinator_.on_record[0];
+  const auto read = ReadTensors(saved.path(), *ReadManifest(saved.path(), saved.sha256()),
+                                model_.layout, {std::string(arrays[0].name)});
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->values, values);
+  EXPECT_EQ(read->optimizer[0].values, state);
 }
 
 TEST_F(SaverTest, SavesEverySoManySteps) {

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status.h"
@@ -127,10 +126,9 @@ absl::Status TrainLoop::RunSteps(int64_t first_step) {
 
 // The loss does not show what the last step made of the weights, nor what a relu hides.
 absl::Status TrainLoop::CheckWeights(int epoch) const {
-  DP_ASSIGN_OR_RETURN(const std::vector<float> values,
-                      engine::ReadArray(*parts_.model.device, parts_.model.values->span()));
-  if (absl::c_all_of(values, [](float value) { return std::isfinite(value); }))
-    return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const bool finite,
+                      parts_.model.device->AllFinite(parts_.model.values->span()));
+  if (finite) return absl::OkStatus();
   return absl::OutOfRangeError(absl::StrCat(
       "the weights hold infinite values or no numbers after epoch ", epoch,
       "; lower the learning rate, or look for values in the data that are out of scale"));

@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <cmath>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "worker/engine/device/cpu/cpu_nan.h"
 #include "worker/engine/device/cpu/cpu_network.h"
 #include "worker/engine/device/cpu/cpu_optimizer.h"
 #include "worker/engine/device/device.h"
@@ -36,6 +39,20 @@ class CpuArray : public Array {
   float* const data_;
   const int64_t size_;
 };
+
+class SnapshotOnHost final : public Snapshot {
+ public:
+  explicit SnapshotOnHost(std::vector<std::vector<float>> arrays) : arrays_(std::move(arrays)) {}
+
+  absl::StatusOr<std::vector<std::vector<float>>> Take() override { return std::move(arrays_); }
+
+ private:
+  std::vector<std::vector<float>> arrays_;
+};
+
+bool FiniteOnHost(absl::Span<const float> values) {
+  return std::isfinite(LargestMagnitude(values));
+}
 
 class CpuDevice : public Device {
  public:
@@ -95,6 +112,10 @@ class CpuDevice : public Device {
   void Read(absl::Span<const float> array, absl::Span<float> host) const override {
     DP_CHECK(host.size() == array.size());
     std::copy(array.begin(), array.end(), host.begin());
+  }
+
+  absl::StatusOr<bool> AllFinite(absl::Span<const float> array) const override {
+    return FiniteOnHost(array);
   }
 
   absl::Status status() const override { return absl::OkStatus(); }
@@ -163,6 +184,24 @@ absl::StatusOr<std::vector<float>> ReadArray(const Device& device, absl::Span<co
   device.Read(array, absl::MakeSpan(values));
   DP_RETURN_IF_ERROR(device.status());
   return values;
+}
+
+std::unique_ptr<Snapshot> HostSnapshot(std::vector<std::vector<float>> arrays) {
+  return std::make_unique<SnapshotOnHost>(std::move(arrays));
+}
+
+absl::StatusOr<std::unique_ptr<Snapshot>> Device::TakeSnapshot(
+    absl::Span<const absl::Span<const float>> arrays) const {
+  std::vector<std::vector<float>> contents;
+  for (const absl::Span<const float> array : arrays) {
+    DP_ASSIGN_OR_RETURN(contents.emplace_back(), ReadArray(*this, array));
+  }
+  return HostSnapshot(std::move(contents));
+}
+
+absl::StatusOr<bool> Device::AllFinite(absl::Span<const float> array) const {
+  DP_ASSIGN_OR_RETURN(const std::vector<float> values, ReadArray(*this, array));
+  return FiniteOnHost(values);
 }
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCpu(int threads) {

@@ -6,11 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "worker/engine/device/cuda/arrays/cuda_finite.h"
 #include "worker/engine/device/cuda/arrays/cuda_sum.h"
 #include "worker/engine/device/cuda/network/cuda_device_context.h"
 #include "worker/engine/device/cuda/network/cuda_device_optimizer.h"
 #include "worker/engine/device/cuda/network/cuda_network.h"
 #include "worker/engine/device/cuda/runtime/cuda_status.h"
+#include "worker/engine/device/cuda/snapshots/cuda_snapshots.h"
 #include "worker/engine/device/cuda/step/cuda_step_graph.h"
 #include "worker/engine/device/device.h"
 
@@ -32,7 +34,9 @@ class CudaArray final : public Array {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(DeviceContext context) : context_(std::move(context)) {}
+  // `found`: room for an int32_t.
+  CudaDevice(DeviceContext context, DeviceBuffer found)
+      : context_(std::move(context)), found_(std::move(found)) {}
 
   absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) override {
     context_.Use();
@@ -97,6 +101,22 @@ class CudaDevice final : public Device {
     Copy(array.data(), host.data(), host.size(), cudaMemcpyDeviceToHost);
   }
 
+  absl::StatusOr<std::unique_ptr<Snapshot>> TakeSnapshot(
+      absl::Span<const absl::Span<const float>> arrays) const override {
+    context_.Use();
+    DP_RETURN_IF_ERROR(context_.status());
+    DP_ASSIGN_OR_RETURN(std::unique_ptr<Snapshot> snapshot, snapshots_.Take(context_, arrays));
+    if (snapshot != nullptr) return snapshot;
+    return Device::TakeSnapshot(arrays);
+  }
+  absl::StatusOr<bool> AllFinite(absl::Span<const float> array) const override {
+    context_.Use();
+    int32_t found = 0;
+    context_.Do([&] { return FindNotFinite(array, found); });
+    DP_RETURN_IF_ERROR(context_.status());
+    return found == 0;
+  }
+
   std::string plans() const override { return context_.plans().Used(); }
   void TakePlans(absl::string_view plans) override { context_.plans().Take(plans); }
 
@@ -113,8 +133,19 @@ class CudaDevice final : public Device {
     });
   }
 
-  // mutable: Read() may record an error.
+  absl::Status FindNotFinite(absl::Span<const float> array, int32_t& found) const {
+    DP_RETURN_IF_ERROR(found_.Zero(context_.stream()));
+    DP_CUDA_RETURN_IF_ERROR(cuda::FindNotFinite(
+        context_.stream(), array.data(), static_cast<int64_t>(array.size()), found_.as<int32_t>()));
+    DP_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(&found, found_.data(), sizeof(found),
+                                            cudaMemcpyDeviceToHost, context_.stream()));
+    return context_.Synchronize();
+  }
+
+  // mutable: Read() may record an error, and a snapshot's space is kept.
   mutable DeviceContext context_;
+  mutable Snapshots snapshots_;
+  mutable DeviceBuffer found_;  // of AllFinite; a full GPU has no memory for it later
 };
 
 }  // namespace
@@ -122,7 +153,8 @@ class CudaDevice final : public Device {
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCuda(int index) {
   DP_ASSIGN_OR_RETURN(cuda::DeviceContext context, cuda::DeviceContext::Open(index));
-  return std::make_unique<cuda::CudaDevice>(std::move(context));
+  DP_ASSIGN_OR_RETURN(cuda::DeviceBuffer found, cuda::DeviceBuffer::Allocate(sizeof(int32_t)));
+  return std::make_unique<cuda::CudaDevice>(std::move(context), std::move(found));
 }
 
 }  // namespace dp::engine

@@ -301,6 +301,48 @@ TEST_P(DeviceConformance, AReluByItselfIsExactForInfinitiesAndPassesNan) {
   EXPECT_THAT(out, ElementsAre(0, 0, 0, 1, kInfinity, IsNan()));
 }
 
+// As a checkpoint is written while the training goes on.
+TEST_P(DeviceConformance, ASnapshotStaysAsItWasWhileArraysChange) {
+  Bench bench = SmallBench(GetParam());
+  bench.ForwardGradients();
+  for (int turn = 0; turn < 2; ++turn) {
+    const std::vector<float> values = bench.Values(), gradients = bench.Gradients();
+    auto snapshot = bench.device().TakeSnapshot({bench.values(), bench.gradients()});
+    ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+    bench.TrainBySgd(2);
+    EXPECT_NE(bench.Values(), values);
+    const auto contents = (*snapshot)->Take();
+    ASSERT_TRUE(contents.ok()) << contents.status();
+    EXPECT_THAT(*contents, ElementsAre(values, gradients));
+  }
+}
+
+TEST_P(DeviceConformance, TwoSnapshotsAtOnceHoldWhatEachFound) {
+  Bench bench = SmallBench(GetParam());
+  const std::vector<float> before = bench.Values();
+  const auto first = *bench.device().TakeSnapshot({bench.values()});
+  bench.TrainBySgd(1);
+  const std::vector<float> after = bench.Values();
+  const auto second = *bench.device().TakeSnapshot({bench.values()});
+  bench.TrainBySgd(1);
+  EXPECT_THAT(*second->Take(), ElementsAre(after));
+  EXPECT_THAT(*first->Take(), ElementsAre(before));
+}
+
+TEST_P(DeviceConformance, ValuesThatAreNotFiniteAreFound) {
+  Bench bench = SmallBench(GetParam());
+  const std::vector<float> values = bench.Values();
+  EXPECT_TRUE(*bench.device().AllFinite(bench.values()));
+  for (const float value : {NAN, std::numeric_limits<float>::infinity()}) {
+    std::vector<float> spoilt = values;
+    spoilt.back() = value;
+    bench.SetValues(spoilt);
+    EXPECT_FALSE(*bench.device().AllFinite(bench.values())) << value;
+  }
+  bench.SetValues(values);
+  EXPECT_TRUE(*bench.device().AllFinite(bench.values()));
+}
+
 TEST_P(DeviceConformance, DropoutIsOffInEvaluation) {
   Bench bench(
       GetParam(),

@@ -21,6 +21,7 @@ class DeviceContext {
   // Selects the device for the calling thread. Any thread may use the device, but one at a time.
   void Use();
 
+  int index() const { return index_; }
   cudaStream_t stream() const { return stream_.get(); }
   Planning planning();
   PlanCache& plans() { return cache_; }

@@ -19,7 +19,20 @@
 #include "worker/engine/device/cuda/plans/cuda_plan_tuning.h"
 #include "worker/engine/device/cuda/runtime/cuda_graph.h"
 #include "worker/engine/device/cuda/testing/cuda_on_host_capture.h"
+#include "worker/engine/device/cuda/testing/cuda_on_host_memory.h"
 #include "worker/engine/device/cuda/testing/cuda_on_host_tuning.h"
+
+namespace {
+
+std::atomic<int64_t> free_memory = dp::engine::cuda::on_host::kFreeMemory;
+
+}  // namespace
+
+namespace dp::engine::cuda::on_host {
+
+void SetFreeMemory(int64_t bytes) { free_memory = bytes; }
+
+}  // namespace dp::engine::cuda::on_host
 
 extern "C" {
 
@@ -28,7 +41,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  *free = *total = size_t{1} << 30;
+  *free = *total = static_cast<size_t>(free_memory);
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {

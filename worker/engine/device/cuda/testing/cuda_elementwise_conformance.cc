@@ -1,5 +1,8 @@
 #include <cmath>
+#include <limits>
 
+#include "worker/engine/device/cpu/cpu_nan.h"
+#include "worker/engine/device/cuda/arrays/cuda_finite.h"
 #include "worker/engine/device/cuda/kernels/cuda_cast.h"
 #include "worker/engine/device/cuda/kernels/cuda_elementwise.h"
 #include "worker/engine/device/cuda/kernels/cuda_transpose.h"
@@ -17,6 +20,25 @@ constexpr int64_t kSize = 10007;
 template <typename T>
 using CudaElementwiseTest = CudaPrecisionTest<T>;
 TYPED_TEST_SUITE(CudaElementwiseTest, Precisions);
+
+using CudaFiniteTest = CudaTest;
+
+// The largest numbers are finite; a NaN or an infinity counts wherever it is.
+TEST_F(CudaFiniteTest, FindsWhatIsNotFiniteAsTheCpu) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  for (const float value : {0.0f, kLargest, -kLargest, kInfinity, -kInfinity, NAN, -NAN}) {
+    for (const int64_t at : {int64_t{0}, kSize / 2, kSize - 1}) {
+      auto values = RandomValues<float>(kSize, 1);
+      values[at] = value;
+      const auto device = OnDevice<float>(values);
+      DeviceArray<int32_t> found(std::vector<int32_t>{0});
+      this->Finish(FindNotFinite(this->stream(), device.data(), kSize, found.data()));
+      EXPECT_EQ(found.Read()[0] == 0, std::isfinite(LargestMagnitude(values))) << value;
+      EXPECT_EQ(found.Read()[0] == 0, std::isfinite(value)) << value << " at " << at;
+    }
+  }
+}
 
 TYPED_TEST(CudaElementwiseTest, AddsAsTheCpu) {
   const auto a = RandomValues<TypeParam>(kSize, 1);

@@ -55,6 +55,13 @@ bool IsDeviceMemory(const void* memory, size_t bytes) {
   return begin + bytes <= array + array_bytes;
 }
 
+int64_t DeviceBytes() {
+  dp::MutexLock lock(memory_mu);
+  int64_t bytes = 0;
+  for (const auto& [array, array_bytes] : device_memory) bytes += static_cast<int64_t>(array_bytes);
+  return bytes;
+}
+
 }  // namespace dp::engine::cuda::on_host
 
 extern "C" {
