@@ -2,8 +2,11 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 
 namespace dp::trainer {
+
+void LoadKernelsAtStart() { (void)setenv("CUDA_MODULE_LOADING", "EAGER", /*replace=*/0); }
 
 absl::StatusOr<CudaDriver> CudaDriver::Load(const std::string& library) {
   DP_ASSIGN_OR_RETURN(const LoadedLibrary loaded, LoadedLibrary::OneOf({library}));

@@ -10,6 +10,12 @@
 
 namespace dp::trainer {
 
+// Has the driver load all kernels when it starts, unless CUDA_MODULE_LOADING is set. By default the
+// driver loads each at its first launch. The load stalls the step, and may wait for a collective
+// that waits for another rank. Call at the start of main: the driver reads the variable once, and
+// no other thread may read the environment meanwhile.
+void LoadKernelsAtStart();
+
 // The part of the driver's API that describes the driver and a device. The library is loaded at run
 // time, so this works on hosts without one. A plain value; the library stays loaded.
 class CudaDriver {

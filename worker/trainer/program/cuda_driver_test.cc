@@ -18,6 +18,16 @@ class CudaDriverTest : public ::testing::Test {
   static absl::StatusOr<CudaDriver> Load() { return CudaDriver::Load(DP_FAKE_CUDA_DRIVER); }
 };
 
+TEST_F(CudaDriverTest, KernelsAreLoadedAtTheStartUnlessTheUserSaysOtherwise) {
+  unsetenv("CUDA_MODULE_LOADING");
+  LoadKernelsAtStart();
+  EXPECT_STREQ(getenv("CUDA_MODULE_LOADING"), "EAGER");
+  setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+  LoadKernelsAtStart();
+  EXPECT_STREQ(getenv("CUDA_MODULE_LOADING"), "LAZY");
+  unsetenv("CUDA_MODULE_LOADING");
+}
+
 TEST_F(CudaDriverTest, ADriverTellsItsVersionAndTheFirstOfItsCards) {
   Devices("2");
   const auto driver = Load();

@@ -1,5 +1,6 @@
 // A fake of NVIDIA's libcuda.so.1. It has FAKE_CUDA_DEVICES equal devices (default 1) of the model
-// FAKE_CUDA_MODEL. If FAKE_CUDA_DEVICES is set but empty, the driver does not start.
+// FAKE_CUDA_MODEL. If FAKE_CUDA_DEVICES is set but empty, the driver does not start. With
+// FAKE_CUDA_PRINTS the driver prints, when it starts, the variable that it would read then.
 
 #include <cstddef>
 #include <cstdio>
@@ -19,7 +20,13 @@ const char* Devices() {
 
 extern "C" {
 
-int cuInit(unsigned int) { return *Devices() == '\0' ? kUnknown : 0; }
+int cuInit(unsigned int) {
+  const char* loading = std::getenv("CUDA_MODULE_LOADING");
+  if (std::getenv("FAKE_CUDA_PRINTS") != nullptr) {
+    std::printf("CUDA_MODULE_LOADING=%s\n", loading == nullptr ? "" : loading);
+  }
+  return *Devices() == '\0' ? kUnknown : 0;
+}
 
 int cuDriverGetVersion(int* version) {
   *version = 13010;

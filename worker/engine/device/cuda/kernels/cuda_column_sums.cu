@@ -9,7 +9,9 @@
 namespace dp::engine::cuda {
 namespace {
 
-Chunks ChunksOf(Matrix shape) { return ColumnChunks(shape.rows, shape.columns); }
+Chunks ChunksOf(Matrix shape, bool relu) {
+  return ColumnChunks(shape.rows, shape.columns, relu ? kReluColumnBlocks : kColumnBlocks);
+}
 
 template <typename T>
 struct ColumnSumsInput {
@@ -124,7 +126,7 @@ template <typename T>
 cudaError_t SumColumns(cudaStream_t stream, ColumnSumsInput<T> input, float* workspace,
                        float* sums) {
   if (input.shape.size() == 0) return cudaSuccess;
-  const Chunks chunks = ChunksOf(input.shape);
+  const Chunks chunks = ChunksOf(input.shape, input.relu_out != nullptr);
   input.rows_per_chunk = chunks.rows_per_chunk;
   const bool one = chunks.count == 1;
   const SplitSums to = {input.shape.columns, one ? sums : workspace, nullptr};
@@ -201,7 +203,7 @@ __global__ void __launch_bounds__(kChannelThreads)
 
 int64_t ColumnSumsWorkspace(Matrix shape) {
   if (shape.size() == 0) return 0;
-  const Chunks chunks = ChunksOf(shape);
+  const Chunks chunks = ChunksOf(shape, /*relu=*/false);  // a ReLU's are no more
   return chunks.count == 1 ? 0 : chunks.count * shape.columns;
 }
 

@@ -16,7 +16,8 @@ __device__ inline float Exp<float>(float x) {
 }
 template <>
 __device__ inline float Exp<bf16>(float x) {
-  return __expf(x);
+  constexpr float kLog2OfE = 1.44269504f;
+  return Exp2Flushed(x * kLog2OfE);
 }
 
 // 1 / (1 + exp(-x)). It equals (1 + tanh(x / 2)) / 2, but keeps the digits of small results.

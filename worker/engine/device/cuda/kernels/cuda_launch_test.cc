@@ -41,5 +41,27 @@ TEST(CudaLaunchTest, ColumnsOfALongMatrixFillACardAndFewRowsAreOneChunk) {
   EXPECT_EQ(ColumnChunks(64, 1024 * 768).count, 1);
 }
 
+TEST(CudaLaunchTest, BlocksOfAReluRunAllAtOnceOnAnH100) {
+  for (const int64_t columns : {768, 1024, 3072}) {
+    const int64_t tiles = DivideUp(columns, 256);
+    const int64_t blocks = ColumnChunks(65536, columns, kReluColumnBlocks).count * tiles;
+    EXPECT_LE(blocks, 396) << columns;
+    EXPECT_GT(blocks, 380) << columns;
+  }
+  EXPECT_EQ(ColumnChunks(65536, 16, kReluColumnBlocks).count, 64);  // rows enough for a block each
+}
+
+// A ReLU's sums use the memory of plain sums.
+TEST(CudaLaunchTest, AReluHasNoMoreChunksThanAPlainSum) {
+  for (const int64_t rows : {1, 257, 1000, 25088, 65536, 1000003}) {
+    for (const int64_t columns : {1, 16, 64, 300, 768, 50257}) {
+      EXPECT_LE(ColumnChunks(rows, columns, kReluColumnBlocks).count,
+                ColumnChunks(rows, columns).count);
+      EXPECT_EQ(ColumnChunks(rows, columns, kReluColumnBlocks).count == 1,
+                ColumnChunks(rows, columns).count == 1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dp::engine::cuda
