@@ -81,8 +81,8 @@ class Unpacked(unittest.TestCase):
 
     def test_tests_for_gpus_come_with_their_trainer(self):
         tests = {path.name for path in self.root.glob("tests/*")}
-        expected = {"group_rank", "ddp_overhead"} if GPU_TRAINER in self.programs else set()
-        self.assertEqual(tests & {"group_rank", "ddp_overhead"}, expected)
+        expected = {"group_rank", "ddp_overhead", "step_cost"} if GPU_TRAINER in self.programs else set()
+        self.assertEqual(tests & {"group_rank", "ddp_overhead", "step_cost"}, expected)
 
     def test_units_name_the_programs_where_the_guide_unpacks_them(self):
         for unit in ("dp-coordinator", "dp-worker"):
