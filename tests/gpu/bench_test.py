@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -38,7 +39,10 @@ def variants(*groups):
 GPT = [*variants("gpt2_124m"), "gpt2_124m_best"]
 CNN = variants("cnn_128_float32", "cnn_128_tf32", "cnn_128_bf16")
 LARGE_CNN = variants("cnn_1024_float32", "cnn_1024_tf32", "cnn_1024_bf16")
-COSTS = ["ddp_overhead_1_rank", "first_step_cold", "first_step_warm"]
+OVERHEADS = ["ddp_overhead_1_rank", "ddp_overhead_1_rank_nccl"]
+COSTS = [*OVERHEADS, "first_step_cold", "first_step_warm"]
+# The row of NCCL takes them where there is no GPU.
+FAKES = pathlib.Path(BUILD) / "tests/fake_cuda/libnccl.so.2"
 
 
 class RehearsalTest(unittest.TestCase):
@@ -58,6 +62,9 @@ class RehearsalTest(unittest.TestCase):
         rows = self.rows(PEER)
         self.assertEqual(list(rows), [*GPT, *CNN, *LARGE_CNN, *COSTS])
         for name, row in rows.items():
+            if name == "ddp_overhead_1_rank_nccl" and not FAKES.exists():
+                self.assertIn("is not in", row["ours_why"])
+                continue
             self.assertIsNotNone(row["ours"], row)
             self.assertNotIn("ours_why", row)
             if name in LARGE_CNN:
@@ -66,7 +73,7 @@ class RehearsalTest(unittest.TestCase):
                 continue
             self.assertIsNotNone(row["peer"], row)
             self.assertEqual(row["peer_torch"], "1.2.3")
-            if name != "ddp_overhead_1_rank":  # a cost within the noise has no ratio
+            if name not in OVERHEADS:  # a cost within the noise has no ratio
                 self.assertGreater(row["ratio"], 0)
         self.assertEqual((rows["gpt2_124m_best"]["ours_batch"], rows["gpt2_124m_best"]["peer_batch"]), (4, 4))
         self.assertEqual([rows[f"cnn_128_{each}_eager"]["peer_precision"] for each in ("float32", "tf32", "bf16")],
@@ -74,6 +81,8 @@ class RehearsalTest(unittest.TestCase):
         overhead = rows["ddp_overhead_1_rank"]
         self.assertGreater(overhead["ours_step_ms"], 0)
         self.assertIn("two jobs", overhead["ours_steps_are"])
+        if FAKES.exists():
+            self.assertEqual(rows["ddp_overhead_1_rank_nccl"]["ours_device"], "a fake")
 
     def test_without_pytorch_ours_is_measured_alone_and_the_row_says_why(self):
         rows = self.rows(NO_PEER, "gpt2", "first_step_warm")
@@ -94,6 +103,24 @@ class RehearsalTest(unittest.TestCase):
         self.assertEqual((row["ours"], row["peer"], row["ratio"]), (None, None, None))
         for who in ("ours_why", "peer_why"):
             self.assertIn("not done within 0 s", row[who])
+
+
+OVERHEAD = pathlib.Path(BUILD) / "tests/ddp_overhead_on_host"
+
+
+@unittest.skipUnless(OVERHEAD.exists(), "ddp_overhead_on_host has not been built: no CUDA headers")
+class OverheadTest(unittest.TestCase):
+    def test_the_group_of_nccl_needs_nccl_and_the_local_one_does_not(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "libnccl.so.2").write_text("no library")
+        ends = {}
+        for group in ("nccl", "local"):
+            command = [OVERHEAD, "--group", group, "--preset", "mlp", "--batch", "2", "--steps", "2", "--rounds", "1"]
+            ends[group] = subprocess.run(command, capture_output=True, text=True, timeout=300,
+                                         env={**os.environ, "LD_LIBRARY_PATH": str(folder)})
+        self.assertEqual((ends["local"].returncode, ends["nccl"].returncode), (0, 1))
+        self.assertGreater(json.loads(ends["local"].stdout)["with_ddp_ms"], 0)
+        self.assertIn("libnccl.so.2", ends["nccl"].stderr)
 
 
 class JobsForGpusTest(unittest.TestCase):

@@ -11,6 +11,7 @@ import tempfile
 import time
 
 import jobs
+import library_checks
 from checks import Failed, Limit, Skipped, last_lines, run, stop, succeed
 from measure import Missing, cost, rounded
 from product_checks import Product
@@ -123,12 +124,23 @@ class Ours:
         rate = self._cnn_rate(f"cnn-{batch}-{precision}", batch, precision=precision)
         return rate, {"batch": batch, "precision": precision}
 
-    def _reducer_percent(self):
-        command = [self.programs.test("ddp_overhead"), "--device", self.sizes.device]
-        if self.sizes.tiny:
-            command += ["--batch", "16", "--steps", "10", "--rounds", "3"]
-        times = json.loads(succeed(command, self.sizes.limit(), self.product.environment()).splitlines()[-1])
+    def _reducer_percent(self, program, environment, *options):
+        told = succeed([self.programs.test(program), *options], self.sizes.limit(), environment)
+        times = json.loads(told.splitlines()[-1])
         return 100 * (times["with_ddp_ms"] / times["without_ms"] - 1)
+
+    def _local_percent(self):
+        tiny = ("--batch", "16", "--steps", "10", "--rounds", "3") if self.sizes.tiny else ()
+        return self._reducer_percent("ddp_overhead", self.product.environment(), "--device", self.sizes.device, *tiny)
+
+    def ddp_overhead_nccl_percent(self):
+        """Over a group of NCCL's. A rehearsal takes fakes of the libraries, and a device whose kernels run on the
+        host."""
+        if not self.sizes.tiny:
+            return cost(self._reducer_percent("ddp_overhead", self.product.environment(), "--group", "nccl")), {}
+        options = ("--group", "nccl", "--preset", "mlp", "--batch", "2", "--steps", "2", "--rounds", "1")
+        environment = library_checks.environment(self.programs, 0, rehearses=True, shares=False)
+        return cost(self._reducer_percent("ddp_overhead_on_host", environment, *options)), {"device": "a fake"}
 
     def ddp_overhead_percent(self):
         """Also returns the steps of the product itself, from two jobs: a rank alone uses the machinery only if a trace
@@ -139,7 +151,7 @@ class Ours:
         about = {"step_ms": rounded(step), "step_with_reducer_ms": rounded(reduced),
                  "steps_are": "of two jobs, one behind the other: what else the machine did then is in them; the cost is "
                               "of turns within one process"}
-        return cost(self._reducer_percent()), about
+        return cost(self._local_percent()), about
 
     def _first_step(self, env):
         job = self._cnn("first-step", SMALL_BATCH, maxSteps=1, epochs=1)

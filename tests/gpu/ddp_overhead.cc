@@ -3,9 +3,12 @@
 // piece. With it, the step is cut at the buckets. Each bucket goes to a group of one, is waited for
 // on the device's stream, and is updated by itself.
 //
-//   ddp_overhead [--device cuda] [--preset cnn] [--batch 128] [--steps 200] [--rounds 7]
+//   ddp_overhead [--device cuda] [--group local] [--preset cnn] [--batch 128] [--steps 200]
+//                [--rounds 7]
 //
-// Prints {"with_ddp_ms": a, "without_ms": b}: medians over the rounds of the time of a step.
+// `--group nccl` takes a group over NCCL, whose thread, events and streams are then part of the
+// cost. NCCL itself runs no kernel for a group of one. Prints {"with_ddp_ms": a, "without_ms": b}:
+// medians over the rounds of the time of a step.
 
 #include <algorithm>
 #include <cstdio>
@@ -17,7 +20,9 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "store/hash_store.h"
 #include "worker/engine/collectives/local/local_group.h"
+#include "worker/engine/collectives/nccl/nccl_group.h"
 #include "worker/engine/data/dataset.h"
 #include "worker/engine/ddp/reducer.h"
 #include "worker/engine/device/device.h"
@@ -26,15 +31,13 @@
 namespace dp::engine {
 namespace {
 
-constexpr int kWarmUpSteps = 20;
+constexpr int kWarmUpStepsMax = 20;
 constexpr int kClasses = 10;
 
 struct Options {
-  std::map<std::string, std::string> flags = {{"--device", "cuda"},
-                                              {"--preset", "cnn"},
-                                              {"--batch", "128"},
-                                              {"--steps", "200"},
-                                              {"--rounds", "7"}};
+  std::map<std::string, std::string> flags = {{"--device", "cuda"}, {"--group", "local"},
+                                              {"--preset", "cnn"},  {"--batch", "128"},
+                                              {"--steps", "200"},   {"--rounds", "7"}};
 
   const std::string& text(const std::string& flag) const { return flags.at(flag); }
   int number(const std::string& flag) const {
@@ -86,11 +89,11 @@ class Images final : public Dataset {
 
 class OneRank {
  public:
-  explicit OneRank(const Options& options)
-      : images_(options.number("--batch")), group_(std::move(MakeLocalGroups(1, {})[0])) {}
+  explicit OneRank(const Options& options) : images_(options.number("--batch")) {}
 
   absl::Status Open(const Options& options) {
     DP_ASSIGN_OR_RETURN(device_, options.text("--device") == "cpu" ? OpenCpu(1) : OpenCuda(0));
+    DP_ASSIGN_OR_RETURN(group_, OpenGroup(options.text("--group")));
     DP_ASSIGN_OR_RETURN(const auto specs, model::Preset(options.text("--preset")));
     DP_ASSIGN_OR_RETURN(const auto layers,
                         model::CheckClassifier(specs, images_.sample_shape(), kClasses));
@@ -133,6 +136,15 @@ class OneRank {
   }
 
  private:
+  absl::StatusOr<std::unique_ptr<Group>> OpenGroup(const std::string& kind) {
+    DP_CHECK(kind == "local" || kind == "nccl");
+    if (kind == "local") return std::move(MakeLocalGroups(1, {})[0]);
+    static NcclApi* api = nullptr;  // outlives every group
+    DP_ASSIGN_OR_RETURN(auto loaded, LoadNccl());
+    api = loaded.release();
+    return ConnectNccl(*api, store_, 0, 1, {.compute_stream = device_->stream()});
+  }
+
   absl::StatusOr<std::unique_ptr<StepProgram>> MakeProgram(Reducer* reducer) {
     const StepProgram::Parts parts = {.network = *network_,
                                       .optimizer = *optimizer_,
@@ -152,8 +164,9 @@ class OneRank {
   }
 
   const Images images_;
-  const std::unique_ptr<Group> group_;
+  HashStore store_;
   std::unique_ptr<Device> device_;
+  std::unique_ptr<Group> group_;
   ParameterLayout layout_;  // of gradients and tail
   std::unique_ptr<Array> values_, gradients_;
   std::unique_ptr<Network> network_;
@@ -172,8 +185,9 @@ absl::Status Run(const Options& options) {
   OneRank rank(options);
   DP_RETURN_IF_ERROR(rank.Open(options));
   std::vector<double> times[2];
+  const int warm_up = std::min(kWarmUpStepsMax, options.number("--steps"));
   for (const bool with_ddp : {false, true})
-    DP_RETURN_IF_ERROR(rank.MillisecondsAStep(kWarmUpSteps, with_ddp).status());
+    DP_RETURN_IF_ERROR(rank.MillisecondsAStep(warm_up, with_ddp).status());
   for (int round = 0; round < options.number("--rounds"); ++round)
     for (const bool with_ddp : {false, true}) {
       DP_ASSIGN_OR_RETURN(const double time,
