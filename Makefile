@@ -24,7 +24,7 @@ export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .PHONY: all programs configure help deps demo test beside unit check benchmarks bench bench-store bench-journal bench-detection bench-scale torture interop mutate asan tsan \
-  sanitize fuzz install dist dist-xz dist-test clean
+  sanitize fuzz install dist cuda-toolkit dist-xz dist-test clean
 
 all: configure  ## build the programs and the tests into build/; programs are in build/bin
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -114,9 +114,18 @@ install: programs  ## install below DESTDIR, in PREFIX (/usr/local), BINDIR, SYS
 	@cmake -S . -B $(BUILD) $(INSTALL_DIRS) >/dev/null
 	@cmake --install $(BUILD) --strip
 
-dist: deps  ## pack dist/dp-VERSION-linux-x86_64.tar.gz, which runs where it is unpacked
-	@cmake --preset dist $(BATCHES) >/dev/null && ninja -C build-dist -j $(JOBS) programs gpu-tests
-	@scripts/dist $(DIST_OPTIONS) build-dist
+# CUDA=12, or a toolkit's folder, builds the GPU trainer with that toolkit, in a build folder of its own.
+DIST_BUILD = build-dist$(if $(CUDA),-cuda)
+cuda_toolkit_options = -DCUDAToolkit_ROOT=$(1) -DCMAKE_CUDA_COMPILER=$(1)/bin/nvcc
+
+dist: $(if $(CUDA),cuda-toolkit) deps  ## pack dist/dp-VERSION-linux-x86_64.tar.gz, which runs where it is unpacked
+	@cmake --preset dist -B $(DIST_BUILD) $(BATCHES) \
+	  $(if $(CUDA),$(call cuda_toolkit_options,"$$(scripts/cuda-toolkit '$(CUDA)')")) >/dev/null
+	@ninja -C $(DIST_BUILD) -j $(JOBS) programs gpu-tests
+	@scripts/dist $(DIST_OPTIONS) $(if $(CUDA),--name-cuda) $(DIST_BUILD)
+
+cuda-toolkit:
+	@scripts/cuda-toolkit '$(CUDA)'
 
 dist-xz:  ## pack a .tar.xz instead, a third smaller, for slow networks
 	@$(MAKE) dist DIST_OPTIONS=--xz

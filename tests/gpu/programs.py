@@ -54,7 +54,7 @@ def chosen(options, scratch):
 
 
 def newest_tarball():
-    found = sorted((TOP / "dist").glob("dp-*-linux-x86_64.tar.[gx]z"), key=lambda path: path.stat().st_mtime)
+    found = sorted((TOP / "dist").glob("dp-*-linux-x86_64*.tar.[gx]z"), key=lambda path: path.stat().st_mtime)
     return found[-1] if found else None
 
 
