@@ -1,4 +1,5 @@
-"""Optimizers, learning rate schedules, clipping and groups equal PyTorch's over the same ten gradients, in float32.
+"""Optimizers, learning rate schedules, clipping, groups and the average of the weights equal
+PyTorch's over the same ten gradients, in float32.
 
     update_parity_test.py PROBE
 
@@ -142,6 +143,27 @@ def check_groups(probe, what, words, make):
     assert torch.equal(probe.read_parameters(model)["first.bias"], start)
 
 
+def check_average(probe, decay):
+    reference = Reference(probe, seed=13)
+    average = torch.optim.swa_utils.AveragedModel(
+        reference.model, avg_fn=lambda mean, value, _: mean + (1 - decay) * (value - mean)
+    )
+    optimizer = torch.optim.SGD(reference.model.parameters(), lr=RATE)
+    for of_step in reference.gradients:
+        for name, parameter in reference.model.named_parameters():
+            parameter.grad = of_step[name].clone()
+        optimizer.step()
+        average.update_parameters(reference.model)
+    assert reference.worst_error(["update=sgd", f"average={decay}"]) <= BOUND
+    ours = probe.read_parameters(reference.model, ".average.f32")
+    error = max(
+        norm_error(ours[name], parameter.detach())
+        for name, parameter in average.module.named_parameters()
+    )
+    print(f"average: worst relative error {error:.2e}, allowed {BOUND}")
+    assert error <= BOUND, f"the average differs by {error:.2e}, allowed {BOUND}"
+
+
 def check(probe, what, update, schedule, clip_norm=None):
     (update_words, make), (schedule_words, make_schedule) = update, schedule
     reference = Reference(probe, seed=11)
@@ -168,6 +190,7 @@ def main():
                       SCHEDULES["constant"], clip_norm)
         for name in "momentum", "adam with decay", "adamw":
             check_groups(probe, name, *OPTIMIZERS[name])
+        check_average(probe, decay=0.8)
     return 0
 
 

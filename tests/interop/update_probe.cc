@@ -7,6 +7,7 @@
 // The model has the linear layers `first` (5 to 6) and `second` (6 to 4). Options:
 //
 //    update=sgd|adam|adamw, rate, momentum, nesterov, decay, clip
+//    average                                    its decay; also writes NAME.average.f32
 //    warmup, cosine or linear (their last factor) with length, step or marks (a list with commas)
 //    with factor, epoch (its steps)
 //    freeze, slow, still                        name a weight: frozen, a tenth of the rate, no
@@ -70,19 +71,19 @@ LearningRateSchedule ScheduleOf(const Words& words) {
 }
 
 OptimizerOptions OptionsOf(const Words& words) {
-  const double clip_norm = words.real("clip");
+  const double clip_norm = words.real("clip"), average_decay = words.real("average");
   if (words.text("update") == "sgd") {
     return {SgdOptions{.learning_rate = words.real("rate"),
                        .momentum = static_cast<float>(words.real("momentum")),
                        .weight_decay = static_cast<float>(words.real("decay")),
                        .nesterov = words.has("nesterov")},
-            clip_norm};
+            clip_norm, average_decay};
   }
   return {AdamWOptions{.learning_rate = words.real("rate"),
                        .weight_decay = words.real("decay"),
                        .decay_all = true,
                        .decay_in_gradient = words.text("update") == "adam"},
-          clip_norm};
+          clip_norm, average_decay};
 }
 
 // The flat arrays of the model, and their parts as files.
@@ -143,6 +144,7 @@ void Update(const std::string& dir, int64_t steps, const Words& words) {
          .learning_rate_factor = LearningRateFactor(schedule, step, steps_of_epoch, steps)});
   }
   weights.Save(weights.values(), ".f32");
+  if (words.has("average")) weights.Save(optimizer->state().back().values, ".average.f32");
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ struct AdamWStepOf {
   template <int N>
   __device__ void At(int64_t of_range) const {
     const int64_t i = begin + of_range;
-    const AdamWFactors& own = factors[of_blocks[i / kUpdateBlock]];
+    const AdamWFactors own = factors[of_blocks[i / kUpdateBlock]];
     if (own.frozen) return;
     using Floats = Vector<float, N>;
     const Floats gradient = Floats::Load(arrays.gradients + i);

@@ -97,11 +97,9 @@ class MeasuredStep {
     const absl::Span<float> gradients(gradients_.as<float>(), size);
     DP_ASSIGN_OR_RETURN(network_, CudaNetwork::Make(context_, layers, options, values, gradients));
     context_.SavePlans();
-    DP_ASSIGN_OR_RETURN(
-        optimizer_,
-        adamw
-            ? MakeCudaAdamW(context_, {.learning_rate = 1e-4f}, layout, values, gradients)
-            : MakeCudaSgd(context_, {.learning_rate = 1e-4f, .momentum = 0.9f}, values, gradients));
+    OptimizerOptions update = {.update = SgdOptions{.learning_rate = 1e-4, .momentum = 0.9f}};
+    if (adamw) update.update = AdamWOptions{.learning_rate = 1e-4};
+    DP_ASSIGN_OR_RETURN(optimizer_, MakeCudaOptimizer(context_, update, layout, values, gradients));
     tail_ = gradients_.as<float>() + layout.size;
     for (size_t i = 0; i < operations() + 2; ++i) {
       DP_ASSIGN_OR_RETURN(events_.emplace_back(), TimedEvent::Make());
@@ -152,7 +150,7 @@ class MeasuredStep {
   absl::Status Queue(bool with_events) {
     auto* const optimizer = dynamic_cast<CudaOptimizer*>(optimizer_.get());
     DP_CHECK(optimizer != nullptr);
-    DP_RETURN_IF_ERROR(optimizer->Prepare(++steps_));
+    DP_RETURN_IF_ERROR(optimizer->Prepare({.number = ++steps_}));
     const cudaStream_t stream = context_.stream();
     for (size_t i = 0; i <= operations(); ++i) {
       if (with_events) DP_RETURN_IF_ERROR(events_[i].Record(stream));
