@@ -4,13 +4,17 @@
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/file_descriptor.h"
+#include "dp/ddp.h"
 #include "dp/distributed.h"
+#include "dp/zero.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/library/testing/listed_module.h"
 #include "worker/library/testing/rank_processes.h"
 
 // Ranks that fork after they have joined: the child is no rank, and its end is not the rank's.
@@ -33,6 +37,7 @@ namespace {
 using engine::World;
 using library::At;
 using library::Line;
+using library::ListedModule;
 using library::RankProcessesTest;
 using library::Say;
 using ::testing::AllOf;
@@ -73,18 +78,38 @@ std::string Sum(float of_this_rank) {
   return std::to_string(static_cast<int>(sum[0]));
 }
 
+// The text of a fork that makes this call and gets no error.
+std::string CallInFork(const std::function<void()>& call) {
+  return SaidByFork([&] {
+    call();
+    return "no error";
+  });
+}
+
+// Matches the text of a fork whose call says that it is no rank.
+auto IsNoRank() {
+  return AllOf(HasSubstr("was joined by a process of which this one is a fork"),
+               EndsWith(", ended"));
+}
+
 class ForkTest : public RankProcessesTest, public ::testing::WithParamInterface<const char*> {
  protected:
-  // Rank 0 forks, then both ranks sum 1. Returns what the fork and rank 0 said.
-  std::vector<std::string> Run(const std::function<std::string()>& in_fork) {
-    World world = Start(2, [&](int rank, const Line& line) {
+  // Two ranks join, run `body`, leave, and say its result.
+  World StartTwo(const std::function<std::string(int rank, const Line&)>& body) {
+    return Start(2, [this, body](int rank, const Line& line) {
       InitOptions options = At(Url(), rank, 2);
       options.backend = GetParam();
       init_process_group(options);
-      if (rank == 0) line.Say(SaidByFork(in_fork));
-      const std::string sum = Sum(1);
+      const std::string result = body(rank, line);
       destroy_process_group();
-      return sum;
+      return result;
+    });
+  }
+  // Rank 0 forks, then both ranks sum 1. Returns what the fork and rank 0 said.
+  std::vector<std::string> Run(const std::function<std::string()>& in_fork) {
+    World world = StartTwo([&](int rank, const Line& line) {
+      if (rank == 0) line.Say(SaidByFork(in_fork));
+      return Sum(1);
     });
     const std::string of_fork = world[0]->Hear();
     EXPECT_EQ(world[1]->Hear(), "2");
@@ -94,9 +119,68 @@ class ForkTest : public RankProcessesTest, public ::testing::WithParamInterface<
 
 TEST_P(ForkTest, AForkIsNoRankAndItsCallsSaySo) {
   const std::vector<std::string> said = Run([] { return Sum(100); });
-  EXPECT_THAT(said[0], AllOf(HasSubstr("was joined by a process of which this one is a fork"),
-                             EndsWith(", ended")));
+  EXPECT_THAT(said[0], IsNoRank());
   EXPECT_EQ(said[1], "2");
+}
+
+TEST_P(ForkTest, WhatWasBegunBeforeIsNoWorkOfTheFork) {
+  World world = StartTwo([](int rank, const Line& line) {
+    std::vector<float> sum = {1};
+    Work work = all_reduce_async(sum);
+    const auto call = [&](const std::function<void(Work&)>& verb) {
+      line.Say(CallInFork([&] {
+        Work of_fork = std::move(work);
+        verb(of_fork);
+      }));
+    };
+    if (rank == 0) {
+      call([](Work& of_fork) { of_fork.wait(); });
+      call([](Work& of_fork) { of_fork.is_completed(); });
+    }
+    work.wait();
+    return std::to_string(static_cast<int>(sum[0]));
+  });
+  EXPECT_THAT(world[0]->Hear(), IsNoRank());
+  EXPECT_THAT(world[0]->Hear(), IsNoRank());
+  for (const auto& rank : world) EXPECT_EQ(rank->Hear(), "2");
+}
+
+TEST_P(ForkTest, AForkDoesNotSetTheRanksGradients) {
+  World world = StartTwo([](int rank, const Line& line) {
+    ListedModule module({{"weight", {1}}});
+    DistributedDataParallel ddp(module);
+    module.Add(0, 3);
+    if (rank == 0) {
+      line.Say(CallInFork([&] { ddp.zero_grad(); }));
+      line.Say(CallInFork([&] { ddp.clip_grad_norm(1); }));
+    }
+    return std::to_string(static_cast<int>(module.gradients[0][0]));
+  });
+  EXPECT_THAT(world[0]->Hear(), IsNoRank());
+  EXPECT_THAT(world[0]->Hear(), IsNoRank());
+  for (const auto& rank : world) EXPECT_EQ(rank->Hear(), "3");
+}
+
+TEST_P(ForkTest, AForkDoesNotUpdateByTheRanksShares) {
+  World world = StartTwo([](int rank, const Line& line) {
+    ListedModule module({{"weight", {1, 2}}});
+    DistributedDataParallel ddp(module);
+    bool updates = false;
+    ZeroRedundancyOptimizer optimizer(ddp, 0, [&](const OptimizerPiece&) { updates = true; });
+    if (rank == 0) {
+      line.Say(SaidByFork([&]() -> std::string {
+        try {
+          optimizer.step();
+        } catch (const DistError& error) {
+          return (updates ? "updates, " : "") + Say(error);
+        }
+        return "no error";
+      }));
+    }
+    return std::string("left");
+  });
+  EXPECT_THAT(world[0]->Hear(), AllOf(IsNoRank(), ::testing::Not(HasSubstr("updates"))));
+  for (const auto& rank : world) EXPECT_EQ(rank->Hear(), "left");
 }
 
 TEST_P(ForkTest, TheEndOfAForkDoesNotEndTheRank) {

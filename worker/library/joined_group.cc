@@ -80,8 +80,20 @@ ConnectKeys HeedingDifferences(const std::shared_ptr<OpenStore>& keys, int rank)
 // The process before a fork still uses what it holds, and its destructor would tell peers, or wait
 // for threads that are not here.
 void LeaveToParent(std::shared_ptr<void> held) {
-  static auto* const kept = new std::vector<std::shared_ptr<void>>;  // without an end
-  kept->push_back(std::move(held));
+  struct Kept {
+    Mutex mu;
+    std::vector<std::shared_ptr<void>> all DP_GUARDED_BY(mu);
+  };
+  static auto* const kept = new Kept;  // without an end
+  MutexLock lock(kept->mu);
+  kept->all.push_back(std::move(held));
+}
+
+[[noreturn]] void ThrowInFork(const std::string& context) {
+  throw DistError(ErrorKind::kWrongState,
+                  absl::StrCat(context, " was joined by a process of which this one is a fork; ",
+                               "join in the process that calls, with dp::spawn in the function ",
+                               "of the ranks"));
 }
 
 // Ends the group with its last holder, in this process alone. It uses `keys` until then.
@@ -221,13 +233,12 @@ std::shared_ptr<const void> JoinedGroup::HoldMemory() const {
       group(), gpu_memory_);
 }
 
+void JoinedGroup::CheckProcess() const {
+  if (in_fork()) ThrowInFork(Context());
+}
+
 void JoinedGroup::CheckHere() const {
-  if (in_fork())
-    throw DistError(
-        ErrorKind::kWrongState,
-        absl::StrCat(Context(), " was joined by a process of which this one is a fork; ",
-                     "join in the process that calls, with dp::spawn in the function ",
-                     "of the ranks"));
+  CheckProcess();
   if (!left()) return;
   throw DistError(ErrorKind::kWrongState,
                   absl::StrCat(Context(), " has left it by destroy_process_group; join again"));
@@ -363,14 +374,26 @@ PendingWork::PendingWork(std::unique_ptr<engine::Work> work, std::string context
     : context_(std::move(context)), on_stream_(on_stream), work_(std::move(work)) {}
 
 PendingWork::~PendingWork() {
-  if (ForkCount() != begun_at_) {
+  if (in_fork()) {
     LeaveToParent(std::move(work_));
   } else if (!ordered_) {
     (void)Order();  // only for the memory; an error shows in the group's next operation
   }
 }
 
-void PendingWork::Wait() { OrThrow(Order(), ErrorSource::kOperation, context_); }
+void PendingWork::CheckProcess() const {
+  if (in_fork()) ThrowInFork(context_);
+}
+
+void PendingWork::Wait() {
+  CheckProcess();
+  OrThrow(Order(), ErrorSource::kOperation, context_);
+}
+
+bool PendingWork::done() const {
+  CheckProcess();
+  return work_->done();
+}
 
 absl::Status PendingWork::Order() {
   if (!on_stream_) return work_->Wait();

@@ -54,6 +54,8 @@ class JoinedGroup {
   // In a fork of the process that joined. There every call throws, but Abort and Leave, which do
   // nothing.
   bool in_fork() const { return ForkCount() != joined_at_; }
+  // Throws in such a fork: for calls that use the group's memory, which the fork shares.
+  void CheckProcess() const;
   // The group, for calls that use it at once. Throws if the rank has left it.
   engine::Group& here() const;
 
@@ -123,10 +125,13 @@ class PendingWork {
   PendingWork(const PendingWork&) = delete;
   PendingWork& operator=(const PendingWork&) = delete;
 
+  // Both throw in a fork of the process that has begun the operation.
   void Wait();
-  bool done() const { return work_->done(); }
+  bool done() const;
 
  private:
+  bool in_fork() const { return ForkCount() != begun_at_; }
+  void CheckProcess() const;
   absl::Status Order();
 
   const std::string context_;

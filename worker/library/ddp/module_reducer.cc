@@ -185,6 +185,7 @@ void ModuleReducer::CheckUsable() const {
 }
 
 void ModuleReducer::CheckFinished(absl::string_view call) const {
+  member().CheckProcess();
   if (!progress_.begun()) return;
   throw DistError(ErrorKind::kWrongState,
                   absl::StrCat(member().Context(), ": ", call,
@@ -329,6 +330,7 @@ double ModuleReducer::ClipGradients(double max_norm) {
 }
 
 void ModuleReducer::ZeroGradients() {
+  member().CheckProcess();
   if (std::find(is_view_.begin(), is_view_.end(), false) == is_view_.end())
     return member().memory().Zero(memory_);
   for (const MutableElements& gradient : Gradients())

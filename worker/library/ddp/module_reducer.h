@@ -48,7 +48,7 @@ class ModuleReducer {
   const std::vector<bool>& used_parameters() const { return used_; }
   size_t buckets() const { return layout_.buckets.size(); }
 
-  // No backward is in progress. `call` needs that.
+  // No backward is in progress, and this is the process that joined. `call` needs both.
   void CheckFinished(absl::string_view call) const;
   // The function that `call` was given is not empty.
   void CheckGiven(bool given, absl::string_view call) const;

@@ -102,7 +102,8 @@ class Work {
   // in a later call of the group. The first call after the time limit has it at the latest. With
   // NCCL_BLOCKING_WAIT=1 the wait blocks, as above.
   void wait();
-  // Both throw kWrongState once the Work was moved from.
+  // Both throw kWrongState once the Work was moved from, and in a fork of the process that began
+  // it.
   bool is_completed() const;
 
  private:
