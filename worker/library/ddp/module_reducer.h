@@ -52,6 +52,10 @@ class ModuleReducer {
   void CheckFinished(absl::string_view call) const;
   // The function that `call` was given is not empty.
   void CheckGiven(bool given, absl::string_view call) const;
+  // All ranks have the same `lines` of a kind: "option", "parameter" or "buffer". All ranks call
+  // it, and all get the same error, which ends with the remedy.
+  void CheckReplicas(absl::string_view kind, const std::string& lines,
+                     absl::string_view remedy) const;
 
   // From now on a backward leaves only this rank's share of each bucket as the mean (BucketShard),
   // and the layout stays. Parameters are of float32. Steps are errors once nobody holds the result.
@@ -70,9 +74,6 @@ class ModuleReducer {
   void CheckUsable() const;
   // Another way to average may be set now. `call` sets it.
   void CheckHookMayChange(absl::string_view call) const;
-  // All ranks have the same `lines` of a kind: "option", "parameter" or "buffer".
-  void CheckReplicas(absl::string_view kind, const std::string& lines,
-                     absl::string_view remedy) const;
   void TakeReplicaOf(int root);
   void TakeBuffersOf(int root);
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/engine/ddp/replica.h"
 #include "worker/library/ddp/gradient_scale.h"
 #include "worker/library/dist_error.h"
 #include "worker/library/in_engine.h"
@@ -30,19 +29,12 @@ constexpr size_t kStatesMax = 1024;
 
 // All ranks call it, and all get the same error.
 size_t AgreedStates(const ModuleReducer& reducer, size_t states) {
-  JoinedGroup& member = reducer.member();
-  const absl::Status agree =
-      engine::CheckReplicasAgree(member.here(), "option", absl::StrCat("states ", states, "\n"));
-  if (absl::IsFailedPrecondition(agree))
-    throw DistError(
-        ErrorKind::kMismatch,
-        absl::StrCat(member.Context(), ": ZeroRedundancyOptimizer: ", std::string(agree.message()),
-                     "; give every rank the same number of states"));
-  OrThrow(agree, ErrorSource::kOperation, member.Context());
+  reducer.CheckReplicas("option", absl::StrCat("states ", states, "\n"),
+                        "give every rank's ZeroRedundancyOptimizer the same number of states");
   if (states <= kStatesMax) return states;
   throw DistError(ErrorKind::kLimit,
-                  absl::StrCat(member.Context(), ": ZeroRedundancyOptimizer: states is ", states,
-                               "; give the floats that the update keeps for each value, ",
+                  absl::StrCat(reducer.member().Context(), ": ZeroRedundancyOptimizer: states is ",
+                               states, "; give the floats that the update keeps for each value, ",
                                kStatesMax, " at most"));
 }
 

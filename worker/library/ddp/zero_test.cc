@@ -196,8 +196,10 @@ TEST(ZeroTest, RanksWithDifferentNumbersOfStatesAreNamed) {
     const size_t states = group.rank() == 0 ? 1 : 2;
     const DistError error = ErrorOf([&] { ZeroRedundancyOptimizer(ddp, states, Update); });
     EXPECT_EQ(error.kind(), ErrorKind::kMismatch);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("states 1"), HasSubstr("states 2"),
-                                    HasSubstr("; give every rank the same number of states")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("states 1"), HasSubstr("states 2"),
+                      HasSubstr("; give every rank's ZeroRedundancyOptimizer the same number "
+                                "of states")));
   });
 }
 
