@@ -2,7 +2,6 @@
 
 import pathlib
 import shutil
-import tempfile
 import unittest
 
 from kit import package
@@ -23,14 +22,8 @@ def why_not():
 class GpuDevicesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.dir = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="dp-gpu-devices-")))
-        root = cls.dir / "root"
-        package.install(root)
-        cls.program = package.build_program("gpu_devices", PROGRAM.read_text(), cls.dir, root)
-        library = next(root.rglob("libdp_distributed.so.*.*.*"))
-        cls.kernels = library.with_name(library.name.replace(".so.", "_cuda-") + ".so")
-        cls.has_kernels = cls.kernels.exists()
-        shutil.copyfile(FAKES / "device_math.so", cls.kernels)  # the library's own kernels need a GPU
+        package.installed_program(cls, PROGRAM)
+        package.fake_kernels(cls, FAKES / "device_math.so")
         cls.runtime = cls.dir / "runtime"
         cls.runtime.mkdir()
         for library in FAKES.glob("libcudart.so.*"):

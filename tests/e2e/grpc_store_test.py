@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import subprocess
-import tempfile
 import unittest
 
 from kit import package
@@ -34,10 +33,7 @@ PROGRAM = pathlib.Path(__file__).parent / "programs/store_ranks.cc"
 class GrpcStoreTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.dir = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="dp-grpc-store-")))
-        cls.root = cls.dir / "root"
-        package.install(cls.root)
-        cls.program = package.build_program("store_ranks", PROGRAM.read_text(), cls.dir, cls.root)
+        package.installed_program(cls, PROGRAM)
 
     def setUp(self):
         self.cluster = self.enterContext(Cluster())

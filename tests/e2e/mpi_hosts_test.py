@@ -2,7 +2,6 @@
 
 import pathlib
 import shutil
-import tempfile
 import unittest
 
 from kit import hosts as test_hosts
@@ -18,10 +17,7 @@ RANKS = 4  # two on each host
 class MpiHostsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.dir = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="dp-mpi-")))
-        root = cls.dir / "root"
-        package.install(root)
-        cls.program = package.build_program("mpi_ranks", PROGRAM.read_text(), cls.dir, root)
+        package.installed_program(cls, PROGRAM)
 
     def setUp(self):
         self.hosts = self.enterContext(test_hosts.Hosts(2))

@@ -2,7 +2,6 @@
 
 import pathlib
 import shutil
-import tempfile
 import unittest
 
 from kit import mpirun, package
@@ -14,10 +13,7 @@ PROGRAM = pathlib.Path(__file__).parent / "programs/mpi_ranks.cc"
 class MpiTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.dir = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="dp-mpi-")))
-        root = cls.dir / "root"
-        package.install(root)
-        cls.program = package.build_program("mpi_ranks", PROGRAM.read_text(), cls.dir, root)
+        package.installed_program(cls, PROGRAM)
 
     def mpirun(self, ranks, *verb, **transports):
         return mpirun.run([*mpirun.on_this_host(ranks, **transports), str(self.program), *verb], self.dir)

@@ -3,9 +3,7 @@
 import contextlib
 import os
 import pathlib
-import shutil
 import subprocess
-import tempfile
 import unittest
 
 from kit import package
@@ -28,15 +26,8 @@ def why_not():
 class NcclLibraryTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.dir = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="dp-nccl-library-")))
-        root = cls.dir / "root"
-        package.install(root)
-        cls.program = package.build_program("nccl_ranks", PROGRAM.read_text(), cls.dir, root)
-        # The library's own kernels need a GPU; without the toolkit it has none.
-        library = next(root.rglob("libdp_distributed.so.*.*.*"))
-        cls.kernels = library.with_name(library.name.replace(".so.", "_cuda-") + ".so")
-        cls.has_kernels = cls.kernels.exists()
-        shutil.copyfile(LIBRARIES / "device_math.so", cls.kernels)
+        package.installed_program(cls, PROGRAM)
+        package.fake_kernels(cls, LIBRARIES / "device_math.so")
 
     def ranks(self, verb, devices=(), env=None):
         """Runs two ranks, each with its device, else with that of LOCAL_RANK; returns their exit codes and lines."""

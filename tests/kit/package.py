@@ -1,8 +1,10 @@
 """dp's library as a user has it: installed somewhere, and used by projects outside the tree."""
 
 import os
+import pathlib
 import shutil
 import subprocess
+import tempfile
 
 from kit.cluster import BIN
 from kit.waiting import TIMEOUT_S
@@ -48,6 +50,24 @@ def build_program(name, text, folder, root, libraries="", components="distribute
         f"find_package(dp REQUIRED COMPONENTS {components})\n"
         f"add_executable({name} {name}.cc)\ntarget_link_libraries({name} PRIVATE dp::distributed {libraries})\n")
     return build(source, folder / name, root) / name
+
+
+def installed_program(test_class, source):
+    """Installs the library for the tests of a class, and builds a program of one source against it. The class gets
+    `dir`, a folder that ends with it, `root`, where the library is, and `program`."""
+    test_class.dir = pathlib.Path(test_class.enterClassContext(tempfile.TemporaryDirectory(prefix=f"dp-{source.stem}-")))
+    test_class.root = test_class.dir / "root"
+    install(test_class.root)
+    test_class.program = build_program(source.stem, source.read_text(), test_class.dir, test_class.root)
+
+
+def fake_kernels(test_class, fake):
+    """Puts a module of a fake GPU in the place of the installed library's kernels, which need a real one. The class gets
+    `kernels`, the file, and `has_kernels`: without the CUDA toolkit the library has none, and does not load the file."""
+    library = next(test_class.root.rglob("libdp_distributed.so.*.*.*"))
+    test_class.kernels = library.with_name(library.name.replace(".so.", "_cuda-") + ".so")
+    test_class.has_kernels = test_class.kernels.exists()
+    shutil.copyfile(fake, test_class.kernels)
 
 
 def exported_names(library):
