@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -18,15 +17,14 @@
 #include <vector>
 
 #include "dp/data_parallel.h"
+#include "tests/gpu/property.h"
 #include "worker/engine/collectives/cuda/cuda_api.h"
 #include "worker/library/memory/device_math.h"
 
 namespace dp::distributed {
 namespace {
 
-constexpr int kWrong = 1;
-constexpr int kCannotRun = 77;
-
+using gpu_tests::Property;
 using Floats = std::vector<float>;
 
 engine::CudaApi& Cuda() {
@@ -128,16 +126,6 @@ class Devices {
   }
 
  private:
-  static void Property(const char* what, const std::function<void()>& body) {
-    try {
-      body();
-    } catch (const std::exception& error) {
-      throw std::runtime_error(std::string(what) + ": " + error.what());
-    }
-    std::printf("ok: %s\n", what);
-    std::fflush(stdout);
-  }
-
   void Copies() {
     const Floats numbers = Whole(6 * 1001, 1);
     Tensor tensor({2, 3, 1001}, numbers);
@@ -224,13 +212,13 @@ int main(int argc, char** argv) {
   const bool given = argc == 3 && std::string(argv[1]) == "--gpus";
   if (const auto math = dp::library::MakeDeviceMath({}); !math.ok()) {
     std::printf("%s\n", math.status().ToString().c_str());
-    return dp::distributed::kCannotRun;
+    return dp::gpu_tests::kCannotRun;
   }
   try {
     dp::distributed::Devices(given ? std::atoi(argv[2]) : 1).Run();
     return 0;
   } catch (const std::exception& error) {
     std::printf("%s\n", error.what());
-    return dp::distributed::kWrong;
+    return dp::gpu_tests::kWrong;
   }
 }

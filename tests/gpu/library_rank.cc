@@ -17,13 +17,14 @@
 #include <vector>
 
 #include "dp/distributed.h"
+#include "tests/gpu/property.h"
 #include "worker/engine/collectives/nccl/nccl_api.h"
 
 namespace dp::distributed {
 namespace {
 
-constexpr int kWrong = 1;
-constexpr int kCannotRun = 77;
+using gpu_tests::Property;
+
 // Below and above the size that NCCL cuts into pieces.
 constexpr size_t kCounts[] = {1, 257, size_t{1} << 20};
 constexpr size_t kCountMax = size_t{1} << 20;
@@ -102,15 +103,6 @@ class Verbs {
   }
 
  private:
-  static void Property(const char* what, const std::function<void()>& body) {
-    try {
-      body();
-    } catch (const std::exception& error) {
-      throw std::runtime_error(std::string(what) + ": " + error.what());
-    }
-    std::printf("ok: %s\n", what);
-    std::fflush(stdout);
-  }
   void Expect(std::span<const float> memory, const std::vector<float>& expected) {
     const std::vector<float> found = gpu_.Read(memory);
     for (size_t i = 0; i < found.size(); ++i) {
@@ -302,7 +294,7 @@ class Verbs {
 int Run(const std::map<std::string, std::string>& flags) {
   if (!is_nccl_available()) {
     std::printf("built without NCCL\n");
-    return kCannotRun;
+    return gpu_tests::kCannotRun;
   }
   const int device = std::atoi(flags.at("--device").c_str());
   Gpu gpu(device);
@@ -330,6 +322,6 @@ int main(int argc, char** argv) {
     return dp::distributed::Run(flags);
   } catch (const std::exception& error) {
     std::printf("%s\n", error.what());
-    return dp::distributed::kWrong;
+    return dp::gpu_tests::kWrong;
   }
 }
