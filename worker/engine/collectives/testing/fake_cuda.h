@@ -22,7 +22,7 @@ namespace dp::engine {
 // when a copy on it must be done, or when memory of it is freed. Whoever reads the memory without
 // waiting for its GPU thus reads old bytes. The host cannot touch the memory at all: such an access
 // ends the process, as it does beside a real GPU. Knows default streams alone. Thread-safe.
-class FakeCuda : public CudaApi, public FakeKernels {
+class FakeCuda : public FakeKernelsOf<CudaApi> {
  public:
   explicit FakeCuda(int devices) : work_(static_cast<size_t>(devices)) {}
 
@@ -123,15 +123,6 @@ class FakeCuda : public CudaApi, public FakeKernels {
     Enqueue(stream, [=] { std::memcpy(to, from, bytes); });
     MutexLock lock(mu_);
     RunAll(chosen_);
-    return absl::OkStatus();
-  }
-  absl::Status CopyOnStream(const uint8_t* from, size_t bytes, uint8_t* to,
-                            Stream stream) override {
-    Enqueue(stream, [=] { std::memcpy(to, from, bytes); });
-    return absl::OkStatus();
-  }
-  absl::Status ZeroOnStream(uint8_t* memory, size_t bytes, Stream stream) override {
-    Enqueue(stream, [=] { std::memset(memory, 0, bytes); });
     return absl::OkStatus();
   }
 

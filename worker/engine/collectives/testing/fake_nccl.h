@@ -36,7 +36,7 @@ inline Collective SumOf(absl::Span<float> data) {
 // called. An abort ends the rank's kernels where they are, so what waits for them goes on, with
 // invalid results. Rejects memory that is not the device's; the real one rejects it or ends the
 // process. Thread-safe; one for all ranks.
-class FakeNccl : public NcclApi, public FakeKernels {
+class FakeNccl : public FakeKernelsOf<NcclApi> {
  public:
   // Whether these bytes lie in the device's memory.
   using OnDevice = std::function<bool(const void* memory, size_t bytes)>;
@@ -292,15 +292,6 @@ class FakeNccl : public NcclApi, public FakeKernels {
     MutexLock lock(mu_);
     while (stream != nullptr && !AllDone(*AsStream(stream))) moved_.Wait(mu_);
     if (bytes > 0) std::memcpy(to, from, bytes);
-    return absl::OkStatus();
-  }
-  absl::Status CopyOnStream(const uint8_t* from, size_t bytes, uint8_t* to,
-                            Stream stream) override {
-    Enqueue(stream, [=] { std::memcpy(to, from, bytes); });
-    return absl::OkStatus();
-  }
-  absl::Status ZeroOnStream(uint8_t* memory, size_t bytes, Stream stream) override {
-    Enqueue(stream, [=] { std::memset(memory, 0, bytes); });
     return absl::OkStatus();
   }
 
