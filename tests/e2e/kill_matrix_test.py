@@ -104,7 +104,7 @@ class Case(Blow):
             right = described["generation"] == 1
         else:
             right = described["generation"] > 1 and (worker == struck["worker"]) == (self.part == "rank")
-        return "" if right else f"{self}: generation {described['generation']} on {worker}"
+        return "" if right else f"{self}: generation {described['generation']} on {worker}, {described.get('pastFailures')}"
 
     def kill_rank(self, bed, job, struck):
         os.kill(struck["pid"], signal.SIGKILL)
@@ -183,8 +183,9 @@ class Cut(Blow):
         hosts.plug(0)
         if bed.wait(job) != 0:
             return self.told(bed, job)
-        generation = bed.describe(job)["generation"]
-        return "" if generation == 1 else f"{self}: generation {generation}"
+        described = bed.describe(job)
+        return "" if described["generation"] == 1 else \
+            f"{self}: generation {described['generation']}, {described.get('pastFailures')}"
 
 
 def signals():
