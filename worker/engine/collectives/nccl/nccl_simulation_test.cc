@@ -33,6 +33,8 @@ constexpr absl::Duration kRound = absl::Milliseconds(20);
 // The slack is half of what the ladder of time limits leaves for that (docs/failures.md).
 constexpr absl::Duration kSlack = absl::Milliseconds(1060);
 constexpr int kRoundsMax = 10'000;
+// Some twenty steps of training: the blow falls on ranks that have been at work for a while.
+constexpr int kCalmRoundsMax = 500;
 constexpr int kSeeds = 500;
 
 enum class Fault {
@@ -189,7 +191,7 @@ class SimulatedWorld {
   // Runs until every living rank has its error.
   void Run() {
     const int victim = dice_.Below(size());
-    const int strikes_at = dice_.Below(1500);
+    const int strikes_at = dice_.Below(kCalmRoundsMax);
     const Fault fault = std::array{Fault::kKilled, Fault::kStopped, Fault::kStuck}[dice_.Below(3)];
     for (int round = 0; round < kRoundsMax && !over(); ++round) {
       if (round == strikes_at) ranks_[victim]->Strike(fault);

@@ -153,6 +153,33 @@ TYPED_TEST(OrderedReduceTest, TheOutputMayBeAnyInput) {
       }
 }
 
+// Other tests expect these.
+TEST(AwkwardValuesTest, ArraysOfAnyLengthHaveTheValuesThatTheDefinitionGives) {
+  for (const size_t count : {size_t{0}, size_t{3}, kAwkwardPeriod, size_t{1000}}) {
+    const std::vector<float> values = AwkwardValues(3, count), sum = OrderedSum(5, count);
+    ASSERT_EQ(values.size(), count);
+    ASSERT_EQ(sum.size(), count);
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(values[i], AwkwardValue(3, i)) << i;
+      ASSERT_EQ(sum[i], SumOfRanks(0, 5, i, ReduceOrder::kTree)) << i;
+    }
+  }
+}
+
+TEST(AwkwardValuesTest, OneBitMakesArraysDiffer) {
+  const std::vector<float> fours(100, 4);
+  EXPECT_TRUE(SameBits(fours, fours));
+  EXPECT_TRUE(AllAre<float>(fours, 4));
+  EXPECT_FALSE(AllAre<float>(fours, 5));
+  EXPECT_FALSE(SameBits(fours, std::vector<float>(99, 4)));
+  for (const size_t place : {0, 50, 99}) {
+    std::vector<float> other = fours;
+    other[place] = std::nextafter(4.0f, 5.0f);
+    EXPECT_FALSE(SameBits(fours, other)) << place;
+    EXPECT_FALSE(AllAre<float>(other, 4)) << place;
+  }
+}
+
 TEST(ReduceOrderTest, TheTreeDiffersFromRankOrderFromFourRanksOn) {
   for (int ranks = 1; ranks <= 3; ++ranks)
     EXPECT_EQ(OrderedSum(ranks, 17), OrderedSum(ranks, 17, ReduceOrder::kRank));

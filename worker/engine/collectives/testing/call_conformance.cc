@@ -100,6 +100,12 @@ std::vector<Reduction> ReductionsOf(DataType type) {
 constexpr size_t kCallCounts[] = {1, 33, 70001, 300000};
 constexpr size_t kMostElements = 300000;
 
+// The greatest size takes most of the time. A backend's way depends on the size and on the order,
+// and a reduction's arithmetic does not depend on the way. Sums and means therefore suffice there.
+bool IsTried(const Reduction& reduction, size_t count) {
+  return count < kMostElements || reduction.op == ReduceOp::kSum || reduction.op == ReduceOp::kMean;
+}
+
 // The piece from rank `from` to rank `to` in an exchange. Pieces have many sizes, some none.
 Bytes PieceOf(int from, int to) {
   const size_t sizes[] = {0, 5, 4096, 1, size_t{3} << 20, 77};
@@ -115,6 +121,7 @@ TEST_P(GroupConformance, EveryTypeIsReducedInTheOrderAsked) {
     const RankValues values(type, size(), kMostElements);
     for (const Reduction& reduction : ReductionsOf(type))
       for (const size_t count : kCallCounts) {
+        if (!IsTried(reduction, count)) continue;
         const Bytes expected = values.Reduced(count, reduction);
         OnEveryRank(groups, [&](Group& group) {
           const Bytes& mine = values.of(group.rank());
@@ -152,10 +159,12 @@ TEST_P(GroupConformance, OnlyTheRootGetsAReduction) {
 TEST_P(GroupConformance, ReduceScatterGivesEachRankItsPart) {
   Groups groups = Open();
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kInt64}) {
-    const RankValues values(type, size(), kMostElements * static_cast<size_t>(size()));
-    for (const size_t count : kCallCounts)
+    const auto ranks = static_cast<size_t>(size());
+    const RankValues values(type, size(), kMostElements);
+    for (const size_t most : kCallCounts)
       for (const bool in_place : {false, true}) {
-        const size_t all = count * static_cast<size_t>(size()), bytes = count * SizeOf(type);
+        const size_t count = std::max<size_t>(most / ranks, 1), all = count * ranks;
+        const size_t bytes = count * SizeOf(type);
         const Bytes whole = values.Reduced(all, ReduceOp::kSum);
         OnEveryRank(groups, [&](Group& group) {
           const Bytes& mine = values.of(group.rank());
