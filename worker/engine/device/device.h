@@ -67,6 +67,9 @@ struct NetworkOptions {
   uint64_t seed = 0;  // of dropout
   Precision precision = Precision::kFloat32;
   Loss loss = CrossEntropyLoss();  // others, and smoothing: not on every device
+  // The same bits in every run. Otherwise a device may choose ways to compute that are faster, and
+  // whose results differ in the last bits from run to run. The CPU has none.
+  bool deterministic = true;
 };
 
 // A model compiled for one device, one batch size and one pair of flat arrays. Reads parameters on

@@ -279,6 +279,7 @@ struct Operation {
 
 struct LayerProgram {
   Precision precision = Precision::kFloat32;
+  bool deterministic = true;  // NetworkOptions'
   int batch_size = 0;
   ParameterLayout layout;
   std::vector<ProgramArray> arrays;

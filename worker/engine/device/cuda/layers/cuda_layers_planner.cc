@@ -11,6 +11,7 @@ LayerPlanner::LayerPlanner(absl::Span<const model::CheckedLayer> layers,
                            const LayerProgramOptions& options)
     : layers_(layers), options_(options) {
   program_.precision = options.network.precision;
+  program_.deterministic = options.network.deterministic;
   program_.batch_size = options.network.batch_size;
   program_.layout = LayOut(layers);
   for (size_t i = 0; i < layers.size(); ++i) places_[layers[i].name] = i;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace dp::engine::cuda {
 namespace {
@@ -83,11 +84,23 @@ class Builder {
   CudnnGraph& graph_;
 };
 
+absl::string_view Name(AttentionPass pass) {
+  switch (pass) {
+    case AttentionPass::kForward:
+      return "forward";
+    case AttentionPass::kBackward:
+      return "backward";
+    case AttentionPass::kAtomicBackward:
+      return "backward atomic";
+  }
+  return "";
+}
+
 }  // namespace
 
-std::string Describe(const AttentionShape& shape, bool backward) {
-  return absl::StrCat("attention ", backward ? "backward" : "forward", " b=", shape.samples,
-                      " t=", shape.tokens, " h=", shape.heads, " d=", shape.head_features);
+std::string Describe(const AttentionShape& shape, AttentionPass pass) {
+  return absl::StrCat("attention ", Name(pass), " b=", shape.samples, " t=", shape.tokens,
+                      " h=", shape.heads, " d=", shape.head_features);
 }
 
 std::string WhyNot(const AttentionShape& shape) {
@@ -113,6 +126,7 @@ AttentionLayouts LayoutsOf(const AttentionShape& shape) {
   return {.packed = packed,
           .packed_transposed = Transposed(packed),
           .out = in_rows(features),
+          .head = Dense({shape.samples, shape.heads, tokens, shape.head_features}),
           .row = Dense({shape.samples, shape.heads, tokens, 1}),
           .scores = scores,
           .scores_transposed = scores_transposed};
@@ -143,7 +157,9 @@ CudnnGraph MakeForwardGraph(const AttentionShape& shape) {
   return graph;
 }
 
-CudnnGraph MakeBackwardGraph(const AttentionShape& shape) {
+namespace {
+
+CudnnGraph MakeEitherBackwardGraph(const AttentionShape& shape, bool atomic) {
   CudnnGraph graph;
   Builder add(shape, &graph);
   const Tensor queries = add.Values(add.layouts().packed);
@@ -156,6 +172,8 @@ CudnnGraph MakeBackwardGraph(const AttentionShape& shape) {
   const Tensor keys_gradient = add.Values(add.layouts().packed);
   const Tensor values_gradient = add.Values(add.layouts().packed);
   const Tensor row_products = add.StoredRow();
+  // In the deterministic form the product is the gradient itself.
+  const Tensor queries_sums = atomic ? graph.StoredSums(add.layouts().head) : queries_gradient;
 
   // For each row, the mean of its slopes weighed by probability, for softmax's gradient.
   const Tensor elements = graph.Virtual(add.layouts().out, CUDNN_DATA_FLOAT);
@@ -180,8 +198,19 @@ CudnnGraph MakeBackwardGraph(const AttentionShape& shape) {
   graph.Matmul(add.TransposedFactor(scores_gradient), queries, keys_gradient);
   const Tensor keys_again = graph.Virtual(add.layouts().packed, CUDNN_DATA_FLOAT);
   graph.Reshape(keys, keys_again);
-  graph.Matmul(scores_gradient, keys_again, queries_gradient);
+  graph.Matmul(scores_gradient, keys_again, queries_sums);
+  if (atomic) graph.Pointwise(CUDNN_POINTWISE_IDENTITY, queries_sums, queries_gradient);
   return graph;
+}
+
+}  // namespace
+
+CudnnGraph MakeBackwardGraph(const AttentionShape& shape) {
+  return MakeEitherBackwardGraph(shape, /*atomic=*/false);
+}
+
+CudnnGraph MakeAtomicBackwardGraph(const AttentionShape& shape) {
+  return MakeEitherBackwardGraph(shape, /*atomic=*/true);
 }
 
 }  // namespace dp::engine::cuda

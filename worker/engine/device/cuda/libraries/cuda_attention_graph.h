@@ -8,8 +8,11 @@
 
 namespace dp::engine::cuda {
 
+// kAtomicBackward computes kBackward's gradients, and may give other bits in another run.
+enum class AttentionPass { kForward, kBackward, kAtomicBackward };
+
 // For the cache and for errors: "attention forward b=8 t=1024 h=12 d=64".
-std::string Describe(const AttentionShape& shape, bool backward);
+std::string Describe(const AttentionShape& shape, AttentionPass pass);
 
 // Why cuDNN's fused kernels are not tried for a shape; empty if nothing is known against it. Heads
 // must be multiples of 8 wide, and at most 128.
@@ -21,6 +24,7 @@ struct AttentionLayouts {
   TensorLayout packed;             // queries, keys or values, from the first of them on
   TensorLayout packed_transposed;  // the same with tokens and features exchanged
   TensorLayout out;
+  TensorLayout head;    // features of a head, head after head
   TensorLayout row;     // a value for each row of scores
   TensorLayout scores;  // tokens x tokens
   TensorLayout scores_transposed;
@@ -38,5 +42,14 @@ CudnnGraph MakeForwardGraph(const AttentionShape& shape);
 // and not added up in parts. This makes the bits the same in every run. On Hopper it takes a
 // workspace of the size of the scores, in bfloat16.
 CudnnGraph MakeBackwardGraph(const AttentionShape& shape);
+
+// The same gradients without that workspace. Stored last is one more array, `queries_sums`:
+// float32, samples x heads x tokens x features of a head. Thread blocks add their parts of the
+// queries' gradient to it atomically, in the order in which they come. From 9.6 on, cuDNN sets it
+// to 0 before.
+CudnnGraph MakeAtomicBackwardGraph(const AttentionShape& shape);
+
+// The first cuDNN that sets `queries_sums` to 0 itself.
+inline constexpr size_t kCudnnClearsSums = 90600;
 
 }  // namespace dp::engine::cuda

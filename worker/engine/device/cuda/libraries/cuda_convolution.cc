@@ -22,7 +22,7 @@ absl::StatusOr<ConvolutionPlan> ConvolutionPlan::Make(const Planning& planning,
   const bool bias = shape.bias && pass == ConvolutionPass::kForward;
   const CudnnPlanOptions options{
       .name = Describe(shape, pass),
-      .full_float32 = shape.type == ElementType::kFloat32 && !shape.tf32};
+      .exactness = {.full_float32 = shape.type == ElementType::kFloat32 && !shape.tf32}};
   DP_ASSIGN_OR_RETURN(CudnnPlan plan, CudnnPlan::Make(planning, MakeGraph(shape, pass), options,
                                                       Addresses(scratch, bias)));
   return ConvolutionPlan(bias, std::move(plan));

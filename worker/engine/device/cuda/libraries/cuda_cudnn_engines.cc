@@ -108,6 +108,7 @@ absl::StatusOr<std::vector<CudnnEngine>> FindCudnnEngines(const CudnnGraph& grap
     }
     for (CudnnDescriptor& config : *configs) {
       CudnnEngine engine = DescribeEngine(std::move(config));
+      if (graph.adds_atomically()) engine.notes.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
       if (!Holds(engines, engine.name)) engines.push_back(std::move(engine));
     }
   }
@@ -115,17 +116,18 @@ absl::StatusOr<std::vector<CudnnEngine>> FindCudnnEngines(const CudnnGraph& grap
   return engines;
 }
 
-bool IsExact(absl::Span<const cudnnBackendNumericalNote_t> notes, bool full_float32) {
+bool IsExact(absl::Span<const cudnnBackendNumericalNote_t> notes, const Exactness& asked) {
   return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+        return asked.same_bits;
       case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
         return true;
       case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
       case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
       case CUDNN_NUMERICAL_NOTE_WINOGRAD:
       case CUDNN_NUMERICAL_NOTE_FFT:
-        return full_float32;
+        return asked.full_float32;
       default:
         return false;
     }

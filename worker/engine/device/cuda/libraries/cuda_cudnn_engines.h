@@ -19,13 +19,21 @@ struct CudnnEngine {
 };
 
 // The engines that cuDNN's heuristics name for a finished graph. The engine that cuDNN expects to
-// be fastest comes first; its fallbacks come last.
+// be fastest comes first; its fallbacks come last. cuDNN 9.19 and 9.25 do not note that atomic sums
+// differ from run to run. The notes of engines for such a graph have
+// CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC in any case.
 absl::StatusOr<std::vector<CudnnEngine>> FindCudnnEngines(const CudnnGraph& graph,
                                                           const CudnnTarget& target);
 
-// Whether the engine gives the same bits in every run and sums in full precision. With
-// `full_float32` the engine must also multiply float32 values as they are. This excludes TF32 and
-// bfloat16 on tensor cores, and Winograd's form and FFTs, which lose digits.
-bool IsExact(absl::Span<const cudnnBackendNumericalNote_t> notes, bool full_float32);
+// The promises that a caller asks of an engine.
+struct Exactness {
+  bool same_bits = true;  // in every run
+  // Multiplies float32 values as they are. This excludes TF32 and bfloat16 on tensor cores, and
+  // Winograd's form and FFTs, which lose digits.
+  bool full_float32 = false;
+};
+
+// Whether the engine keeps the promises, and sums in full precision.
+bool IsExact(absl::Span<const cudnnBackendNumericalNote_t> notes, const Exactness& asked);
 
 }  // namespace dp::engine::cuda

@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <iostream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -51,7 +53,7 @@ class CudnnEnginesTest : public testing::Test {
     if (!known.ok()) GTEST_SKIP() << "this cuDNN does not read the card: " << known;
   }
 
-  std::vector<CudnnEngine> Exact(CudnnGraph graph, bool full_float32) {
+  std::vector<CudnnEngine> Exact(CudnnGraph graph, const Exactness& asked = {}) {
     const CudnnTarget target{.card = card_.get()};
     const absl::Status finished = graph.Finish(target);
     EXPECT_TRUE(finished.ok()) << finished;
@@ -60,7 +62,7 @@ class CudnnEnginesTest : public testing::Test {
     if (!engines.ok()) return {};
     std::vector<CudnnEngine> exact;
     for (CudnnEngine& each : *engines) {
-      if (IsExact(each.notes, full_float32)) exact.push_back(std::move(each));
+      if (IsExact(each.notes, asked)) exact.push_back(std::move(each));
     }
     return exact;
   }
@@ -84,6 +86,20 @@ class CudnnEnginesTest : public testing::Test {
     });
   }
 
+  // The least workspace of the engines; -1 if no plan can be built. Prints the engines, for whoever
+  // compares versions of cuDNN.
+  int64_t LeastWorkspace(const std::string& name, const std::vector<CudnnEngine>& engines) {
+    int64_t least = -1;
+    for (const CudnnEngine& each : engines) {
+      const int64_t bytes = WorkspaceBytes(each);
+      if (bytes >= 0 && (least < 0 || bytes < least)) least = bytes;
+      std::cout << name << ": " << each.name << ", workspace " << bytes << ", notes";
+      for (const cudnnBackendNumericalNote_t note : each.notes) std::cout << " " << note;
+      std::cout << "\n";
+    }
+    return least;
+  }
+
   CudnnDescriptor card_;
 };
 
@@ -92,19 +108,48 @@ TEST_F(CudnnEnginesTest, AnH100HasPlansForTheAttentionOfGpt2) {
   for (const AttentionShape& shape :
        {AttentionShape{64, 1024, 12, 64}, AttentionShape{4, 128, 4, 32},
         AttentionShape{3, 100, 2, 128}}) {
-    EXPECT_TRUE(AnyFits(Exact(MakeForwardGraph(shape), false))) << Describe(shape, false);
-    EXPECT_TRUE(AnyFits(Exact(MakeBackwardGraph(shape), false), kAttentionWorkspaceMax))
-        << Describe(shape, true);
+    EXPECT_TRUE(AnyFits(Exact(MakeForwardGraph(shape))))
+        << Describe(shape, AttentionPass::kForward);
+    EXPECT_TRUE(AnyFits(Exact(MakeBackwardGraph(shape)), kAttentionWorkspaceMax))
+        << Describe(shape, AttentionPass::kBackward);
   }
 }
 
 TEST_F(CudnnEnginesTest, BackwardKeepsTwoBytesForEachScore) {
   const AttentionShape shape{64, 1024, 12, 64};
   const int64_t scores = shape.rows() * shape.tokens;
-  for (const CudnnEngine& engine : Exact(MakeBackwardGraph(shape), false)) {
+  for (const CudnnEngine& engine : Exact(MakeBackwardGraph(shape))) {
     const int64_t bytes = WorkspaceBytes(engine);
     EXPECT_GE(bytes, 2 * scores) << engine.name;
     EXPECT_LE(bytes, 2 * scores + (1 << 20)) << engine.name;
+  }
+}
+
+TEST_F(CudnnEnginesTest, TheAtomicFormKeepsNoScores) {
+  const AttentionShape shape{64, 1024, 12, 64};
+  const int64_t scores = shape.rows() * shape.tokens;
+  const auto least = [&](int generation, AttentionPass pass, CudnnGraph graph) {
+    return LeastWorkspace(absl::StrCat(generation, " ", Describe(shape, pass)),
+                          Exact(std::move(graph), {.same_bits = false}));
+  };
+  EXPECT_GE(least(900, AttentionPass::kBackward, MakeBackwardGraph(shape)), 2 * scores);
+  for (const int generation : {900, 800, 1000}) {
+    TakeCard(generation);
+    const int64_t bytes =
+        least(generation, AttentionPass::kAtomicBackward, MakeAtomicBackwardGraph(shape));
+    EXPECT_GE(bytes, 0) << generation;
+    EXPECT_LT(bytes, scores / 2) << generation;
+  }
+}
+
+TEST_F(CudnnEnginesTest, NoEngineOfTheAtomicFormGivesTheSameBitsInEveryRun) {
+  for (const AttentionShape& shape :
+       {AttentionShape{64, 1024, 12, 64}, AttentionShape{3, 100, 2, 128}}) {
+    for (const int generation : {800, 900, 1000}) {
+      TakeCard(generation);
+      EXPECT_FALSE(Exact(MakeAtomicBackwardGraph(shape), {.same_bits = false}).empty());
+      EXPECT_TRUE(Exact(MakeAtomicBackwardGraph(shape), {.same_bits = true}).empty());
+    }
   }
 }
 
@@ -112,9 +157,8 @@ TEST_F(CudnnEnginesTest, TheGenerationsBeforeAndAfterHaveThemToo) {
   const AttentionShape shape{8, 1024, 12, 64};
   for (const int generation : {800, 1000}) {
     TakeCard(generation);
-    EXPECT_TRUE(AnyFits(Exact(MakeForwardGraph(shape), false))) << generation;
-    EXPECT_TRUE(AnyFits(Exact(MakeBackwardGraph(shape), false), kAttentionWorkspaceMax))
-        << generation;
+    EXPECT_TRUE(AnyFits(Exact(MakeForwardGraph(shape)))) << generation;
+    EXPECT_TRUE(AnyFits(Exact(MakeBackwardGraph(shape)), kAttentionWorkspaceMax)) << generation;
   }
 }
 
@@ -125,7 +169,8 @@ TEST_F(CudnnEnginesTest, AnH100HasPlansForTheConvolutionsOfThePresets) {
          {ConvolutionShape{128, 28, 28, 1, 16, 3, 1, 1, type, true, true},
           ConvolutionShape{128, 14, 14, 16, 32, 3, 1, 1, type, true, true}}) {
       for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardFilter}) {
-        const auto engines = Exact(MakeGraph(shape, pass), type == ElementType::kFloat32);
+        const auto engines =
+            Exact(MakeGraph(shape, pass), {.full_float32 = type == ElementType::kFloat32});
         EXPECT_TRUE(AnyFits(engines)) << Describe(shape, pass);
       }
     }
@@ -137,10 +182,10 @@ TEST_F(CudnnEnginesTest, AnH100HasPlansInTf32ForAConvolutionThatTensorCoresTake)
   shape.tf32 = true;
   for (const auto pass : {ConvolutionPass::kForward, ConvolutionPass::kBackwardData,
                           ConvolutionPass::kBackwardFilter}) {
-    const auto engines = Exact(MakeGraph(shape, pass), /*full_float32=*/false);
+    const auto engines = Exact(MakeGraph(shape, pass));
     EXPECT_TRUE(AnyFits(engines)) << Describe(shape, pass);
     EXPECT_TRUE(std::any_of(engines.begin(), engines.end(), [](const CudnnEngine& each) {
-      return !IsExact(each.notes, /*full_float32=*/true);
+      return !IsExact(each.notes, {.full_float32 = true});
     })) << Describe(shape, pass);
   }
 }
@@ -149,14 +194,14 @@ TEST_F(CudnnEnginesTest, BiasAndReluMayEachBeMissing) {
   for (const bool bias : {false, true}) {
     for (const bool relu : {false, true}) {
       const ConvolutionShape shape{8, 12, 12, 16, 32, 5, 2, 2, ElementType::kBfloat16, bias, relu};
-      EXPECT_TRUE(AnyFits(Exact(MakeGraph(shape, ConvolutionPass::kForward), false)))
+      EXPECT_TRUE(AnyFits(Exact(MakeGraph(shape, ConvolutionPass::kForward))))
           << Describe(shape, ConvolutionPass::kForward);
     }
   }
 }
 
 TEST_F(CudnnEnginesTest, EnginesHaveNamesOfTheirOwn) {
-  const auto engines = Exact(MakeForwardGraph({64, 1024, 12, 64}), false);
+  const auto engines = Exact(MakeForwardGraph({64, 1024, 12, 64}));
   for (size_t i = 1; i < engines.size(); ++i) EXPECT_NE(engines[i].name, engines[0].name);
   EXPECT_EQ(engines.at(0).name.substr(0, 3), "eng");
 }
@@ -171,13 +216,22 @@ TEST_F(CudnnEnginesTest, WhatCudnnHasNoFormOfIsSaidWithItsReason) {
 }
 
 TEST(CudnnEngineTest, ExactIsTheSameInEveryRunAndForFloat32Unrounded) {
-  EXPECT_TRUE(IsExact({}, true));
-  EXPECT_TRUE(IsExact({CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP}, true));
-  EXPECT_FALSE(IsExact({CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, false));
-  EXPECT_FALSE(IsExact({CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION}, false));
-  EXPECT_TRUE(IsExact({CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, false));
-  EXPECT_FALSE(IsExact({CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, true));
-  EXPECT_FALSE(IsExact({CUDNN_NUMERICAL_NOTE_WINOGRAD}, true));
+  const Exactness full = {.full_float32 = true};
+  EXPECT_TRUE(IsExact({}, full));
+  EXPECT_TRUE(IsExact({CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP}, full));
+  EXPECT_FALSE(IsExact({CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, {}));
+  EXPECT_FALSE(IsExact({CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION}, {}));
+  EXPECT_TRUE(IsExact({CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, {}));
+  EXPECT_FALSE(IsExact({CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, full));
+  EXPECT_FALSE(IsExact({CUDNN_NUMERICAL_NOTE_WINOGRAD}, full));
+}
+
+TEST(CudnnEngineTest, OnlyACallerThatTakesOtherBitsGetsThem) {
+  const Exactness any_bits = {.same_bits = false};
+  EXPECT_TRUE(IsExact({CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, any_bits));
+  EXPECT_FALSE(IsExact(
+      {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION},
+      any_bits));
 }
 
 TEST(AttentionGraphTest, EachHeadIsReadWhereItLiesInThePackedRows) {
@@ -202,7 +256,7 @@ TEST(AttentionGraphTest, RefusalsNameTheWidth) {
   EXPECT_THAT(WhyNot(AttentionShape{1, 1, 1, 12}), HasSubstr("heads are 12 wide"));
   EXPECT_THAT(WhyNot(AttentionShape{1, 1, 1, 136}), HasSubstr("heads are 136 wide"));
   EXPECT_THAT(WhyNot(AttentionShape{1, 0, 1, 64}), HasSubstr("below 1"));
-  EXPECT_EQ(Describe(AttentionShape{8, 1024, 12, 64}, false),
+  EXPECT_EQ(Describe(AttentionShape{8, 1024, 12, 64}, AttentionPass::kForward),
             "attention forward b=8 t=1024 h=12 d=64");
 }
 

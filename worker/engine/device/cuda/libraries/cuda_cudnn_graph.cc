@@ -101,6 +101,11 @@ CudnnGraph::Tensor CudnnGraph::Stored(const TensorLayout& layout, cudnnDataType_
   return stored_.back();
 }
 
+CudnnGraph::Tensor CudnnGraph::StoredSums(const TensorLayout& layout) {
+  adds_atomically_ = true;
+  return Stored(layout, CUDNN_DATA_FLOAT);
+}
+
 CudnnGraph::Tensor CudnnGraph::Virtual(const TensorLayout& layout, cudnnDataType_t type) {
   return Make(layout, type, Home::kNowhere);
 }

@@ -95,6 +95,9 @@ class CudnnGraph {
 
   // A tensor in device memory, aligned to 16 bytes.
   Tensor Stored(const TensorLayout& layout, cudnnDataType_t type);
+  // The same in float32, for the sums of a product whose thread blocks add their parts atomically.
+  // The order of the additions, and with it the last bits, differ from run to run.
+  Tensor StoredSums(const TensorLayout& layout);
   // A tensor only between two operations, which need not be in memory at any time.
   Tensor Virtual(const TensorLayout& layout, cudnnDataType_t type);
   Tensor Scalar(float value);
@@ -127,6 +130,7 @@ class CudnnGraph {
   const CudnnDescriptor& operations() const { return finished_; }
   // In the order in which they were made.
   absl::Span<const Tensor> stored() const { return stored_; }
+  bool adds_atomically() const { return adds_atomically_; }
   struct ScalarValue {
     Tensor tensor;
     float value;
@@ -148,6 +152,7 @@ class CudnnGraph {
   std::vector<CudnnDescriptor> tensors_;  // by number
   std::vector<Tensor> stored_;
   std::vector<ScalarValue> scalars_;
+  bool adds_atomically_ = false;
   std::deque<CudnnDescriptor> kept_;  // descriptors that operations refer to
   std::vector<CudnnDescriptor> operations_;
   CudnnDescriptor finished_;

@@ -43,12 +43,14 @@ struct PackedAttention {
     ComputeFinished(MakeForwardGraph(shape),
                     {head(in, 0), head(in, 1), head(in, 2), out.data(), log_sums.data()});
   }
-  void Backward() {
-    Floats row_products(shape.rows());
-    ComputeFinished(
-        MakeBackwardGraph(shape),
-        {head(in, 0), head(in, 1), head(in, 2), out.data(), log_sums.data(), out_gradient.data(),
-         head(in_gradient, 0), head(in_gradient, 1), head(in_gradient, 2), row_products.data()});
+  void Backward(bool atomic) {
+    Floats row_products(shape.rows()), queries_sums(size);
+    std::vector<float*> stored = {head(in, 0),          head(in, 1),          head(in, 2),
+                                  out.data(),           log_sums.data(),      out_gradient.data(),
+                                  head(in_gradient, 0), head(in_gradient, 1), head(in_gradient, 2),
+                                  row_products.data()};
+    if (atomic) stored.push_back(queries_sums.data());
+    ComputeFinished(atomic ? MakeAtomicBackwardGraph(shape) : MakeBackwardGraph(shape), stored);
   }
 
   const AttentionShape shape;
@@ -64,8 +66,12 @@ TEST(CudnnGraphTest, AttentionIsTheCpusForwardAndBackward) {
     PackedAttention attention(shape);
     attention.Forward();
     ExpectNear(attention.out, attention.twin.Forward(attention.in, {}), kNear);
-    attention.Backward();
-    ExpectNear(attention.in_gradient, attention.twin.Backward(attention.out_gradient), kNear);
+    const Floats expected = attention.twin.Backward(attention.out_gradient);
+    for (const bool atomic : {false, true}) {
+      attention.Backward(atomic);
+      ExpectNear(attention.in_gradient, expected, kNear);
+      std::fill(attention.in_gradient.begin(), attention.in_gradient.end(), NAN);
+    }
   }
 }
 

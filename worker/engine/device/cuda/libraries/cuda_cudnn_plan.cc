@@ -12,10 +12,11 @@ namespace dp::engine::cuda {
 namespace {
 
 absl::Status NoEngine(size_t inexact) {
-  return absl::UnimplementedError(absl::StrCat(
-      "cuDNN has no engine for it, but for ", inexact,
-      " that may give other bits in another run; where it finds no libnvrtc, it has none of those "
-      "that are compiled at run time"));
+  return absl::UnimplementedError(
+      absl::StrCat("cuDNN has no engine for it, but for ", inexact,
+                   " that may give other bits in another run or round their sums; where it finds "
+                   "no libnvrtc, it has none of those "
+                   "that are compiled at run time"));
 }
 
 }  // namespace
@@ -44,7 +45,7 @@ absl::Status CudnnPlan::Choose(const Planning& planning, absl::Span<void* const>
   DP_ASSIGN_OR_RETURN(std::vector<CudnnEngine> found, FindCudnnEngines(graph_, target));
   std::vector<std::string> names;
   for (CudnnEngine& each : found) {
-    if (!IsExact(each.notes, options_.full_float32)) continue;
+    if (!IsExact(each.notes, options_.exactness)) continue;
     names.push_back(each.name);
     engines_.push_back(std::move(each));
   }

@@ -19,7 +19,7 @@ namespace dp::engine::cuda {
 
 struct CudnnPlanOptions {
   std::string name;                 // in the cache and in errors
-  bool full_float32 = false;        // IsExact's
+  Exactness exactness = {};         // of the engines that may compute it
   int64_t own_workspace_bytes = 0;  // allowed where Planning's workspace is too small
 };
 

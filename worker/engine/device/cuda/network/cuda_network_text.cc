@@ -19,7 +19,7 @@ namespace {
 absl::StatusOr<std::shared_ptr<AttentionPlan>> FusedPlan(OperationParts& parts,
                                                          const op::Attend& o) {
   const AttentionShape shape = ShapeOf(o.size);
-  std::shared_ptr<AttentionPlan>& plan = parts.attentions[Describe(shape, /*backward=*/false)];
+  std::shared_ptr<AttentionPlan>& plan = parts.attentions[Describe(shape, AttentionPass::kForward)];
   if (plan != nullptr) return plan;
   AttentionOperands operands = {.in = parts.array<void>(o.in),
                                 .out = parts.array<void>(o.out),
@@ -30,9 +30,10 @@ absl::StatusOr<std::shared_ptr<AttentionPlan>> FusedPlan(OperationParts& parts,
     operands.out_gradient = parts.array<void>(backward->out_gradient);
     operands.in_gradient = parts.array<void>(backward->in_gradient);
   }
-  const bool training = operands.in_gradient != nullptr;
+  const AttentionOptions options = {.training = operands.in_gradient != nullptr,
+                                    .deterministic = parts.program.deterministic};
   DP_ASSIGN_OR_RETURN(AttentionPlan made,
-                      AttentionPlan::Make(parts.planning, shape, training, operands));
+                      AttentionPlan::Make(parts.planning, shape, options, operands));
   plan = std::make_shared<AttentionPlan>(std::move(made));
   return plan;
 }
@@ -143,7 +144,7 @@ MadeOperation OperationMaker<T>::operator()(const op::Attend& o) const {
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::AttendGradient& o) const {
   if (o.size.fused) {
-    const auto plan = parts.attentions.find(Describe(ShapeOf(o.size), /*backward=*/false));
+    const auto plan = parts.attentions.find(Describe(ShapeOf(o.size), AttentionPass::kForward));
     DP_CHECK(plan != parts.attentions.end());
     const AttentionOperands operands = {.in = array<void>(o.in),
                                         .out = array<void>(o.out),

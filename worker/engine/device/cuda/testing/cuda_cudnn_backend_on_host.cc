@@ -34,9 +34,17 @@ const Note& NoteOf(cudnnBackendDescriptor_t descriptor) {
 Note& NoteOf(void* descriptor, std::nullptr_t) { return *static_cast<Note*>(descriptor); }
 
 // Every graph has one engine, without knobs or numerical notes. A long graph, such as attention's
-// backward, needs a larger workspace than the one that plans share.
+// backward, needs a larger workspace than the one that plans share, unless it adds atomically.
 constexpr int64_t kLongGraph = 20;
 constexpr int64_t kLargeWorkspaceBytes = int64_t{65} << 20;
+
+// Whether the last operation converts the sums of an earlier one.
+bool AddsAtomically(const std::vector<void*>& operations) {
+  const Note& last = *static_cast<const Note*>(operations.back());
+  if (last.type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) return false;
+  return last.At(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
+             .One<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE) == CUDNN_POINTWISE_IDENTITY;
+}
 
 // An attribute of our own.
 constexpr int kBuilt = -1;
@@ -66,7 +74,8 @@ cudnnStatus_t Answer(const Note& of, cudnnBackendAttributeName_t name, int64_t r
       const Note& graph =
           of.At(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).At(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
       const auto operations = graph.All<void*>(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-      number(operations.size() > kLongGraph ? kLargeWorkspaceBytes : 0);
+      const bool is_long = operations.size() > kLongGraph && !AddsAtomically(operations);
+      number(is_long ? kLargeWorkspaceBytes : 0);
       break;
     }
     default:

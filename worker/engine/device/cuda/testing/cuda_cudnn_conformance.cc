@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "worker/engine/device/cuda/libraries/cuda_attention_plan.h"
@@ -143,6 +144,11 @@ struct AttentionCase {
   DeviceArray<float> log_sums = DeviceArray<float>(shape.rows());
 };
 
+// The cache's name for the choice between the forms of backward.
+std::string FormOf(const AttentionShape& shape) {
+  return Describe(shape, AttentionPass::kBackward) + " deterministic or atomic";
+}
+
 // Probabilities and slopes are rounded to bfloat16 on their way.
 constexpr double kAttentionPrecision = 3.0 / 128;
 
@@ -150,7 +156,7 @@ TEST_F(CudaAttentionPlanTest, AttentionIsTheCpus) {
   for (const AttentionShape& shape : {AttentionShape{2, 128, 3, 64}, AttentionShape{3, 100, 2, 32},
                                       AttentionShape{1, 77, 1, 128}}) {
     AttentionCase attention(shape);
-    auto plan = AttentionPlan::Make(Plan(), shape, true, attention.operands());
+    auto plan = AttentionPlan::Make(Plan(), shape, {.training = true}, attention.operands());
     ASSERT_TRUE(plan.ok()) << plan.status();
     Done(plan->Forward(stream(), attention.operands()));
     ExpectNear(attention.device_out.ReadFloats(), attention.twin.Forward(attention.in, {}),
@@ -161,10 +167,55 @@ TEST_F(CudaAttentionPlanTest, AttentionIsTheCpus) {
   }
 }
 
+// The sums of the atomic form hold NaNs before its first run, and a gradient before its second.
+TEST_F(CudaAttentionPlanTest, TheAtomicFormIsTheCpusToo) {
+  for (const AttentionShape& shape : {AttentionShape{2, 128, 3, 64}, AttentionShape{3, 100, 2, 32},
+                                      AttentionShape{1, 77, 1, 128}}) {
+    AttentionCase attention(shape);
+    cache_.Put(FormOf(shape), "atomic");
+    auto plan = AttentionPlan::Make(Plan(), shape, {.training = true, .deterministic = false},
+                                    attention.operands());
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(cache_.Find(FormOf(shape)), "atomic");
+    Done(plan->Forward(stream(), attention.operands()));
+    (void)attention.twin.Forward(attention.in, {});
+    const Values expected = attention.twin.Backward(attention.out_gradient);
+    for (int run = 0; run < 2; ++run) {
+      Done(plan->Backward(stream(), attention.operands()));
+      ExpectNear(attention.in_gradient.ReadFloats(), expected, kAttentionPrecision);
+    }
+  }
+}
+
+TEST_F(CudaAttentionPlanTest, WhoeverTakesOtherBitsGetsTheFasterForm) {
+  const AttentionShape shape{1, 64, 1, 32};
+  AttentionCase attention(shape);
+  auto plan = AttentionPlan::Make(Plan(), shape, {.training = true, .deterministic = false},
+                                  attention.operands());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(cache_.Find(FormOf(shape)));
+  EXPECT_TRUE(cache_.Find(Describe(shape, AttentionPass::kBackward)));
+  EXPECT_TRUE(cache_.Find(Describe(shape, AttentionPass::kAtomicBackward)));
+}
+
+// Not even where another job of the same user has found the atomic form to be faster.
+TEST_F(CudaAttentionPlanTest, ADeterministicPlanNeverAddsAtomically) {
+  const AttentionShape shape{1, 64, 1, 32};
+  AttentionCase attention(shape);
+  cache_.Put(FormOf(shape), "atomic");
+  ASSERT_TRUE(AttentionPlan::Make(Plan(), shape, {.training = true}, attention.operands()).ok());
+  EXPECT_FALSE(cache_.Find(Describe(shape, AttentionPass::kAtomicBackward)));
+  EXPECT_TRUE(cache_.Find(Describe(shape, AttentionPass::kBackward)));
+  const absl::Status refused =
+      CudnnPlan::Make(Plan(Tuning::kFirst), MakeAtomicBackwardGraph(shape), {.name = "atomic"}, {})
+          .status();
+  EXPECT_TRUE(absl::IsUnimplemented(refused)) << refused;
+}
+
 TEST_F(CudaAttentionPlanTest, BackwardHasTheSameBitsInEveryRun) {
   const AttentionShape shape{8, 512, 4, 64};
   AttentionCase attention(shape);
-  auto plan = AttentionPlan::Make(Plan(), shape, true, attention.operands());
+  auto plan = AttentionPlan::Make(Plan(), shape, {.training = true}, attention.operands());
   ASSERT_TRUE(plan.ok()) << plan.status();
   Done(plan->Forward(stream(), attention.operands()));
   Done(plan->Backward(stream(), attention.operands()));
@@ -176,7 +227,7 @@ TEST_F(CudaAttentionPlanTest, BackwardHasTheSameBitsInEveryRun) {
 }
 
 TEST_F(CudaAttentionPlanTest, WidthsThatCudnnDoesNotTakeAreUnimplemented) {
-  const auto plan = AttentionPlan::Make(Plan(), {1, 16, 1, 12}, true, {});
+  const auto plan = AttentionPlan::Make(Plan(), {1, 16, 1, 12}, {.training = true}, {});
   EXPECT_TRUE(absl::IsUnimplemented(plan.status())) << plan.status();
 }
 

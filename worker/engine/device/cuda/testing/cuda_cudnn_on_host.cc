@@ -70,6 +70,8 @@ float Applied(cudnnPointwiseMode_t mode, float x, float b, float t) {
       return x * b;
     case CUDNN_POINTWISE_DIV:
       return x / b;
+    case CUDNN_POINTWISE_IDENTITY:
+      return x;
     case CUDNN_POINTWISE_EXP:
       return std::exp(x);
     case CUDNN_POINTWISE_LOG:

@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/mutex.h"
 #include "worker/engine/device/cuda/kernels/cuda_types.h"
 #include "worker/engine/device/cuda/libraries/cuda_gemm.h"
 #include "worker/engine/device/cuda/libraries/cuda_gemm_shape.h"
@@ -89,6 +91,19 @@ std::atomic<int> captures_refused = 0;
 thread_local int captures_of_thread = 0;
 std::atomic<int> plans_tuned = 0;
 std::atomic<int> tuned_on_constants = 0;
+
+struct NamedPlans {
+  Mutex mu;
+  std::vector<std::string> names DP_GUARDED_BY(mu);
+};
+NamedPlans& Named() {
+  static NamedPlans named;
+  return named;
+}
+void NotePlan(const std::string& name) {
+  MutexLock lock(Named().mu);
+  Named().names.push_back(name);
+}
 
 // The nearest float with TF32's 10 bits.
 float RoundedToTf32(float value) {
@@ -230,6 +245,7 @@ absl::StatusOr<GemmPlan> GemmPlan::Make(const Planning& planning, const GemmShap
   const std::string why_not = WhyNot(shape);
   if (!why_not.empty()) return absl::UnimplementedError(why_not);
   GemmPlan plan(planning, shape);
+  NotePlan(Describe(shape));
   NoteTuning(Elements(scratch.a, shape.in), shape.m * shape.k);
   // Like tuning, overwrites the arrays that Run overwrites.
   const absl::Status ran = plan.Run(planning.stream, scratch);
@@ -276,6 +292,7 @@ MadeOperation MakeConvolutionPass(OperationParts&, const ConvolutionShape& shape
 // No clock decides. The length of the plan's name picks the candidate, so that tests try each.
 absl::Status BuildBest(const Planning&, const TuningTask& task) {
   DP_CHECK(!task.candidates.empty());
+  NotePlan(task.plan);
   const absl::Status built =
       task.build(static_cast<int>(task.plan.size() % task.candidates.size()));
   return built.ok() ? task.run() : built;
@@ -286,6 +303,10 @@ namespace on_host {
 void RefuseCapture(int number) { capture_to_refuse = number; }
 int CapturesRefused() { return captures_refused; }
 TunedPlans Tuned() { return {plans_tuned, tuned_on_constants}; }
+std::vector<std::string> PlanNames() {
+  MutexLock lock(Named().mu);
+  return Named().names;
+}
 
 }  // namespace on_host
 

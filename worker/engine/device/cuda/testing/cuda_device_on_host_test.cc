@@ -1,3 +1,4 @@
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/engine/device/cuda/testing/cuda_on_host_tuning.h"
 #include "worker/engine/device/testing/device_conformance.h"
@@ -8,6 +9,10 @@
 
 namespace dp::engine {
 namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 DeviceUnderTest OnHost() {
   return {.name = "CUDA device on the host", .open = [] { return OpenCuda(0); }};
@@ -72,6 +77,28 @@ TEST(PrecisionTest, Tf32RoundsTheFactorsOfProductsAndNothingMore) {
     EXPECT_NE(full, tf32) << convolves;
     for (int i = 0; i < 4; ++i) EXPECT_NEAR(tf32[i], full[i], 0x1p-9f) << convolves;
   }
+}
+
+// The plans of a model of two linear layers and an attention.
+std::vector<std::string> PlansOf(const NetworkOptions& options) {
+  const auto layers = model::CheckLanguageModel(
+      model::Gpt({.blocks = 1, .heads = 2, .features = 16}), /*tokens=*/4, /*vocabulary=*/16);
+  const ParameterLayout layout = LayOut(*layers);
+  const auto device = OpenCuda(0);
+  const auto values = *(*device)->Allocate(layout.size);
+  const auto gradients = *(*device)->Allocate(layout.size);
+  const size_t before = cuda::on_host::PlanNames().size();
+  const auto network = (*device)->Compile(*layers, options, values->span(), gradients->span());
+  EXPECT_TRUE(network.ok()) << network.status();
+  const std::vector<std::string> names = cuda::on_host::PlanNames();
+  return {names.begin() + static_cast<std::ptrdiff_t>(before), names.end()};
+}
+
+TEST(DeterminismTest, AtomicSumsAreTriedOnlyWhereTheJobTakesOtherBits) {
+  NetworkOptions options = {.batch_size = 2, .precision = Precision::kBfloat16};
+  EXPECT_THAT(PlansOf(options), Not(Contains(HasSubstr("atomic"))));
+  options.deterministic = false;
+  EXPECT_THAT(PlansOf(options), Contains(HasSubstr("deterministic or atomic")));
 }
 
 }  // namespace
