@@ -80,8 +80,10 @@ TEST(JobDefaultsTest, LayersGetNamesStridesAndBiases) {
 }
 
 TEST(JobDefaultsTest, WhatWasGivenStays) {
-  const v1::JobSpec spec =
-      Parsed(kMinimal, {"train.evaluateEvery=0", "train.data.shuffle=false", "grace=0s"}).spec;
+  const v1::JobSpec spec = Parsed(kMinimal, {"train.evaluateEvery=0", "train.data.shuffle=false",
+                                             "train.deterministic=false", "grace=0s"})
+                               .spec;
+  EXPECT_FALSE(spec.train().deterministic());
   EXPECT_EQ(spec.train().evaluate_every(), 0);
   EXPECT_FALSE(spec.train().data().shuffle());
   EXPECT_EQ(FromProto(spec.grace()), absl::ZeroDuration());
@@ -127,6 +129,16 @@ TEST(JobCheckTest, ALossComparesWithWhatTheDataHas) {
       CheckJob(Parsed(kLayers, {"train.loss={norm: {}}", "train.model.layers[3].linear.out=5"}),
                Image28),
       absl::OkStatus());
+}
+
+TEST(JobCheckTest, ADeviceWithoutAFasterWayTakesEitherDeterminism) {
+  EXPECT_TRUE(Parsed(kMinimal).spec.train().deterministic());
+  for (const std::string value : {"true", "false"}) {
+    for (const std::string device : {"cpu", "cuda", "auto"}) {
+      const auto job = Parsed(kMinimal, {"train.deterministic=" + value, "train.device=" + device});
+      EXPECT_EQ(CheckJob(job, Image28), absl::OkStatus()) << value << " " << device;
+    }
+  }
 }
 
 TEST(JobCheckTest, WhatOnlyGpusComputeWithIsForThemAlone) {

@@ -158,6 +158,7 @@ void FillTrain(const FieldOrigins& origins, v1::TrainSpec& train) {
   if (!origins.Given("train.backend")) train.set_backend("auto");
   if (!origins.Given("train.precision")) train.set_precision("float32");
   FillDevice(origins, train);
+  if (!train.has_deterministic()) train.set_deterministic(true);
   if (!origins.Given("train.onIsolation")) train.set_on_isolation("continue");
   if (!origins.Given("train.bucketCapMb")) train.set_bucket_cap_mb(25);
   if (!train.has_evaluate_every()) train.set_evaluate_every(1);

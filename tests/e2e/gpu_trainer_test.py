@@ -155,10 +155,11 @@ class GpuTrainerTest(unittest.TestCase):
     @unittest.skipIf(why_no_trainer_on_host(), why_no_trainer_on_host())
     def test_what_only_gpus_compute_with_is_computed_with_there(self):
         self.start_daemon(PASSES, run=f"exec {TRAINER_ON_HOST}")
-        job = self.submit(precision="bf16", maxSteps=2, evaluateEvery=0)
-        self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
-        self.assertIn("in bf16", self.logs(job))
-        self.assertEqual(len(losses(self.cluster, job)), 2)
+        for deterministic in (True, False):
+            job = self.submit(precision="bf16", deterministic=deterministic, maxSteps=2, evaluateEvery=0)
+            self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
+            self.assertIn("in bf16", self.logs(job))
+            self.assertEqual(len(losses(self.cluster, job)), 2)
 
     @unittest.skipIf(why_no_trainer_on_host(), why_no_trainer_on_host())
     def test_a_batch_that_does_not_fit_the_card_ends_the_job_with_what_to_lower(self):

@@ -127,6 +127,7 @@ train:
   batchSizePerRank: 0
   stepsPerEpoch: 0
   evaluateEvery: 1
+  deterministic: true
 memoryMibPerRank: 0
 queue: default
 priority: 0

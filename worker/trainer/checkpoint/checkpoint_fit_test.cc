@@ -140,6 +140,16 @@ TEST(ManifestTest, SaysThatACpuComputesWithWhichInstructions) {
   EXPECT_EQ(manifest.precision(), "float32");
 }
 
+// A job may go on with the other value, and nothing is logged.
+TEST(ManifestTest, DoesNotSayWhetherRunsHaveTheSameBits) {
+  TrainingPlan same_bits = APlan(), any_bits = APlan();
+  any_bits.deterministic = false;
+  const auto manifest = [](const TrainingPlan& plan) {
+    return ManifestOf(plan, {}, {}, /*samples=*/8, "local");
+  };
+  EXPECT_EQ(manifest(same_bits).SerializeAsString(), manifest(any_bits).SerializeAsString());
+}
+
 TEST(ManifestTest, SaysWhichGpuComputesInWhichPrecision) {
   const v1::CheckpointManifest manifest =
       ManifestIn({.on_gpu = true, .card = {.model = "NVIDIA H100"}}, engine::Precision::kBfloat16);

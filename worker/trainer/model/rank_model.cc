@@ -109,8 +109,11 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
   if (plan.accumulate > 1) {
     DP_ASSIGN_OR_RETURN(model.accumulated, model.device->Allocate(model.layout.size));
   }
-  const engine::NetworkOptions options = {
-      .batch_size = batch_size, .seed = plan.seed, .precision = plan.precision, .loss = plan.loss};
+  const engine::NetworkOptions options = {.batch_size = batch_size,
+                                          .seed = plan.seed,
+                                          .precision = plan.precision,
+                                          .loss = plan.loss,
+                                          .deterministic = plan.deterministic};
   DP_ASSIGN_OR_RETURN(
       model.network, model.device->Compile(model.layers, options, model.values->span(), gradients));
   DP_ASSIGN_OR_RETURN(model.optimizer, model.device->MakeOptimizer(

@@ -149,6 +149,7 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   DP_ASSIGN_OR_RETURN(plan.layers, ModelLayers(train.model()));
   plan.loss = LossOf(train.loss());
   DP_ASSIGN_OR_RETURN(plan.precision, PrecisionOf(train.precision()));
+  plan.deterministic = !train.has_deterministic() || train.deterministic();
   plan.optimizer = UpdateOf(train.optimizer());
   plan.schedule = ScheduleOf(train.schedule());
   plan.clip_norm = train.clip_norm();

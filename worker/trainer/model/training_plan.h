@@ -53,6 +53,7 @@ struct TrainingPlan {
   std::vector<model::LayerSpec> layers;
   engine::Loss loss = engine::CrossEntropyLoss();
   engine::Precision precision = engine::Precision::kFloat32;
+  bool deterministic = true;
   std::variant<engine::SgdOptions, engine::AdamWOptions> optimizer;
   engine::LearningRateSchedule schedule;
   double clip_norm = 0;  // 0: gradients are not clipped

@@ -42,6 +42,13 @@ TEST(TrainingPlanTest, EveryPrecisionHasItsName) {
             engine::Loss(engine::BceLoss()).index());
 }
 
+// A job of an earlier release does not say it.
+TEST(TrainingPlanTest, RunsHaveTheSameBitsUnlessTheJobSaysOtherwise) {
+  EXPECT_TRUE(Plan("train { }")->deterministic);
+  EXPECT_TRUE(Plan("train { deterministic: true }")->deterministic);
+  EXPECT_FALSE(Plan("train { deterministic: false }")->deterministic);
+}
+
 TEST(TrainingPlanTest, WhatIsSaidIsTaken) {
   const auto plan = Plan(R"(
       threads_per_rank: 2
