@@ -18,9 +18,10 @@ SANITIZERS = (("memcheck", "kernels"), ("memcheck", "device"), ("memcheck", "arr
               ("racecheck", "arrays"), ("initcheck", "kernels"), ("initcheck", "arrays"))
 SANITIZER_FOUND = 99
 # Under a sanitizer a kernel takes up to a thousand times as long. Sanitizers therefore leave out tests of hundreds of
-# steps; all of `too_long` in the device's CMakeLists.txt must be here.
+# steps and of the largest arrays; all of `too_long` in the device's CMakeLists.txt must be here.
 TOO_LONG = ("*.GradientsOfAGptAreTheSlopesOfTheLoss/*", "*.TrainingLowersTheLossWithTheSameBitsEachTime/*",
-            "*.AProgramOverATextTakesTheStepsOfItsParts/*", "*.GradientsFlowThroughAttention/*")
+            "*.AProgramOverATextTakesTheStepsOfItsParts/*", "*.GradientsFlowThroughAttention/*",
+            "Beyond32Bits/*")
 # This test makes an allocation that must fail.
 FAILS_ON_PURPOSE = ("CudaTest.MemoryThatIsNotThere*",)
 # The most tests that may end their program before the rest is given up, and the most failed tests that are tried alone.

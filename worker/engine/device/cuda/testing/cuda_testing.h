@@ -21,6 +21,10 @@ namespace dp::engine::cuda {
 // `value` as T holds it, and back to float.
 template <typename T>
 T Rounded(float value);
+template <>
+float Rounded<float>(float value);
+template <>
+bf16 Rounded<bf16>(float value);
 float Widened(float value);
 float Widened(bf16 value);
 
