@@ -70,6 +70,9 @@ struct NetworkOptions {
   // The same bits in every run. Otherwise a device may choose ways to compute that are faster, and
   // whose results differ in the last bits from run to run. The CPU has none.
   bool deterministic = true;
+  // Thread blocks that collectives run on a GPU beside backward. Backward's products leave them as
+  // many of the GPU's processors. 0 if the rank is alone.
+  int collective_blocks = 0;
 };
 
 // A model compiled for one device, one batch size and one pair of flat arrays. Reads parameters on

@@ -364,8 +364,8 @@ TEST(FinishTogetherTest, APeerThatIsLostDoesNotKeepRankZeroFromItsWork) {
 TEST(MakeRankModelTest, GradientsThatFindNoMemoryAreAnError) {
   const StripedImages images(/*size=*/8);
   const GradientMemory none = [](int64_t) -> absl::Span<float> { throw std::bad_alloc(); };
-  const auto model =
-      MakeRankModel(APlan(), images, /*batch_size=*/4, *engine::OpenCpu(/*threads=*/1), none);
+  const auto model = MakeRankModel(APlan(), images, /*batch_size=*/4,
+                                   *engine::OpenCpu(/*threads=*/1), {.gradients = none});
   EXPECT_TRUE(absl::IsResourceExhausted(model.status())) << model.status();
 }
 

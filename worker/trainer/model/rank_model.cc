@@ -86,7 +86,7 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
 
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int batch_size, std::unique_ptr<engine::Device> device,
-                                        const GradientMemory& memory) {
+                                        const RankModelOptions& options) {
   RankModel model;
   model.device = std::move(device);
   model.loss = plan.loss;
@@ -94,9 +94,9 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
   DP_ASSIGN_OR_RETURN(model.layout, LayOutModel(plan, model.layers));
   model.averaged = WithTail(model.layout);
   DP_RETURN_IF_ERROR(InitializeValues(plan, model));
-  if (memory != nullptr) {
+  if (options.gradients != nullptr) {
     try {
-      model.gradients = std::make_unique<BorrowedArray>(memory(model.averaged.size));
+      model.gradients = std::make_unique<BorrowedArray>(options.gradients(model.averaged.size));
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no memory for the gradients, ", model.averaged.size, " floats"));
@@ -109,13 +109,14 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
   if (plan.accumulate > 1) {
     DP_ASSIGN_OR_RETURN(model.accumulated, model.device->Allocate(model.layout.size));
   }
-  const engine::NetworkOptions options = {.batch_size = batch_size,
+  const engine::NetworkOptions network = {.batch_size = batch_size,
                                           .seed = plan.seed,
                                           .precision = plan.precision,
                                           .loss = plan.loss,
-                                          .deterministic = plan.deterministic};
+                                          .deterministic = plan.deterministic,
+                                          .collective_blocks = options.collective_blocks};
   DP_ASSIGN_OR_RETURN(
-      model.network, model.device->Compile(model.layers, options, model.values->span(), gradients));
+      model.network, model.device->Compile(model.layers, network, model.values->span(), gradients));
   DP_ASSIGN_OR_RETURN(model.optimizer, model.device->MakeOptimizer(
                                            {plan.optimizer, plan.clip_norm, plan.average_decay},
                                            model.layout, model.values->span(), gradients));

@@ -56,9 +56,13 @@ absl::StatusOr<engine::ParameterLayout> LayOutModel(const TrainingPlan& plan,
 // those of the groups and of the device. This overload uses the CPU.
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int batch_size);
-// Uses `device`. `memory`: where the gradients lie; empty: in the device's memory.
+struct RankModelOptions {
+  GradientMemory gradients;   // where they lie; empty: in the device's memory
+  int collective_blocks = 0;  // NetworkOptions'
+};
+// Uses `device`.
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int batch_size, std::unique_ptr<engine::Device> device,
-                                        const GradientMemory& memory = nullptr);
+                                        const RankModelOptions& options = {});
 
 }  // namespace dp::trainer

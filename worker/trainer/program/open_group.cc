@@ -85,13 +85,9 @@ absl::StatusOr<OpenedGroup> OpenNccl(Store& store, const Environment& environmen
   absl::StatusOr<std::unique_ptr<engine::NcclApi>> nccl = engine::LoadNccl();
   if (!nccl.ok()) return WithoutNccl(nccl.status());
   opened.nccl = *std::move(nccl);
-  engine::NcclOptions options;
-  options.group.timeout = timeouts.collective;
-  options.connect_timeout = timeouts.store;
-  options.compute_stream = model.device->stream();
-  options.operations_max = NcclOperationsOf(model);
-  DP_ASSIGN_OR_RETURN(opened.group, engine::ConnectNccl(*opened.nccl, store, environment.rank,
-                                                        environment.world_size, options));
+  DP_ASSIGN_OR_RETURN(opened.group,
+                      engine::ConnectNccl(*opened.nccl, store, environment.rank,
+                                          environment.world_size, NcclOptionsOf(timeouts, model)));
   return opened;
 }
 
@@ -112,6 +108,16 @@ absl::StatusOr<OpenedGroup> OpenGroup(const BackendChoice& choice, Store& store,
 
 size_t NcclOperationsOf(const RankModel& model) {
   return engine::kNcclOperationsMax + kStepsWaitingMax * model.averaged.parameters.size();
+}
+
+engine::NcclOptions NcclOptionsOf(const Timeouts& timeouts, const RankModel& model) {
+  engine::NcclOptions options;
+  options.group.timeout = timeouts.collective;
+  options.connect_timeout = timeouts.store;
+  options.compute_stream = model.device->stream();
+  options.operations_max = NcclOperationsOf(model);
+  options.tuning.ctas_max = engine::kCtasBesideBackward;
+  return options;
 }
 
 absl::Status WithoutNccl(const absl::Status& not_loaded) {

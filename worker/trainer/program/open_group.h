@@ -10,6 +10,7 @@
 #include "store/store.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/collectives/nccl/nccl_api.h"
+#include "worker/engine/collectives/nccl/nccl_group.h"
 #include "worker/trainer/environment.h"
 #include "worker/trainer/model/rank_model.h"
 
@@ -47,6 +48,9 @@ absl::StatusOr<OpenedGroup> OpenGroup(const BackendChoice& choice, Store& store,
 // How many collectives of a training may be in flight. Each step has one for each bucket, and a
 // bucket holds at least one parameter.
 size_t NcclOperationsOf(const RankModel& model);
+
+// How a trainer's ranks meet over NCCL, which shares the GPU with the model's backward.
+engine::NcclOptions NcclOptionsOf(const Timeouts& timeouts, const RankModel& model);
 
 // The error of a rank whose NCCL could not be loaded. Unavailable becomes FailedPrecondition,
 // because Unavailable means a lost peer.

@@ -99,6 +99,11 @@ TEST_F(OpenGroupTest, BucketsOfOneParameterDoNotBreakTheGroup) {
   EXPECT_GE(NcclOperationsOf(large), size_t{4 * 5000});
 }
 
+// Backward's products leave that many processors free.
+TEST_F(OpenGroupTest, CollectivesOverNcclHaveALimitOfBlocks) {
+  EXPECT_EQ(NcclOptionsOf({}, model_).tuning.ctas_max, 16);
+}
+
 TEST_F(OpenGroupTest, ABackendThatDoesNotReachTheDeviceIsRefused) {
   EXPECT_THAT(std::string(Open("nccl", false).status().message()), HasSubstr("computes on CPUs"));
   EXPECT_THAT(std::string(Open("gloo", true).status().message()), HasSubstr("computes on a GPU"));

@@ -209,9 +209,9 @@ class RankProgram {
     absl::StatusOr<OpenedGroup> opened =
         OpenGroup(backend, store_, environment_, TimeoutsOf(plan), nullptr);
     DP_RETURN_IF_ERROR(opened.status());
-    absl::StatusOr<RankModel> model =
-        MakeRankModel(plan, *data.train, RowsOf(plan, sampler), std::move(device),
-                      [&group = *opened->group](int64_t floats) { return Floats(group, floats); });
+    absl::StatusOr<RankModel> model = MakeRankModel(
+        plan, *data.train, RowsOf(plan, sampler), std::move(device),
+        {.gradients = [&group = *opened->group](int64_t floats) { return Floats(group, floats); }});
     DP_RETURN_IF_ERROR(remedied(model.status()));
     // Making a model may take a rank longer than a collective may.
     DP_RETURN_IF_ERROR(opened->group->Barrier(TimeoutsOf(plan).store)->Wait());

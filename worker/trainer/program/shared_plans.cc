@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/nccl/nccl_api.h"
 
 namespace dp::trainer {
 namespace {
@@ -18,7 +19,9 @@ absl::StatusOr<RankModel> SharedPlans::MakeModel(const TrainingPlan& plan,
                                                  std::unique_ptr<engine::Device> device) {
   const bool shared = world_size_ > 1 && device->stream() != nullptr;
   if (shared && rank_ > 0) DP_RETURN_IF_ERROR(TakePlansOfRankZero(*device));
-  DP_ASSIGN_OR_RETURN(RankModel model, MakeRankModel(plan, dataset, batch_size, std::move(device)));
+  const int blocks = world_size_ > 1 ? engine::kCtasBesideBackward : 0;
+  DP_ASSIGN_OR_RETURN(RankModel model, MakeRankModel(plan, dataset, batch_size, std::move(device),
+                                                     {.collective_blocks = blocks}));
   if (shared && rank_ == 0) DP_RETURN_IF_ERROR(store_.Set(kPlansKey, model.device->plans()));
   return model;
 }

@@ -20,8 +20,8 @@ class SharedPlans {
   SharedPlans(Store& store, int rank, int world_size, absl::Duration timeout)
       : store_(store), rank_(rank), world_size_(world_size), timeout_(timeout) {}
 
-  // As MakeRankModel. Every rank calls this once. Errors: also the store's; DeadlineExceeded names
-  // rank 0, which has not made its model.
+  // As MakeRankModel, for ranks that meet over NCCL. Every rank calls this once. Errors: also the
+  // store's; DeadlineExceeded names rank 0, which has not made its model.
   absl::StatusOr<RankModel> MakeModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                       int batch_size, std::unique_ptr<engine::Device> device);
 

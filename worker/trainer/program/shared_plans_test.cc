@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "store/hash_store.h"
@@ -42,7 +43,8 @@ class TimingDevice final : public OverCpu {
   absl::StatusOr<std::unique_ptr<engine::Network>> Compile(
       absl::Span<const model::CheckedLayer> layers, const engine::NetworkOptions& options,
       absl::Span<const float> values, absl::Span<float> gradients) override {
-    deeds_.Add(name_ + " compiles");
+    deeds_.Add(absl::StrCat(name_, " compiles, leaves ", options.collective_blocks, " blocks",
+                            options.deterministic ? "" : ", bits may differ"));
     return OverCpu::Compile(layers, options, values, gradients);
   }
   std::string plans() const override { return "what " + name_ + " found"; }
@@ -64,10 +66,11 @@ class SharedPlansTest : public ::testing::Test {
   absl::Status Make(int rank, int world_size, std::unique_ptr<engine::Device> device,
                     absl::Duration timeout) {
     return SharedPlans(store_, rank, world_size, timeout)
-        .MakeModel(APlan(), StripedImages(/*size=*/8), /*batch_size=*/2, std::move(device))
+        .MakeModel(plan_, StripedImages(/*size=*/8), /*batch_size=*/2, std::move(device))
         .status();
   }
 
+  TrainingPlan plan_ = APlan();
   HashStore store_;
   Deeds deeds_;
 };
@@ -78,7 +81,14 @@ TEST_F(SharedPlansTest, TheOthersBeginWithWhatRankZeroHasFound) {
   EXPECT_EQ(Make(0, 2), absl::OkStatus());
   waits.join();
   EXPECT_EQ(other, absl::OkStatus());
-  EXPECT_THAT(deeds_.all(), ElementsAre("0 compiles", "1 takes what 0 found", "1 compiles"));
+  EXPECT_THAT(deeds_.all(), ElementsAre("0 compiles, leaves 16 blocks", "1 takes what 0 found",
+                                        "1 compiles, leaves 16 blocks"));
+}
+
+TEST_F(SharedPlansTest, ANetworkTakesTheWholeDeviceIfTheRankIsAloneAndOtherBitsIfTheJobDoes) {
+  plan_.deterministic = false;
+  EXPECT_EQ(Make(0, 1), absl::OkStatus());
+  EXPECT_THAT(deeds_.all(), ElementsAre("0 compiles, leaves 0 blocks, bits may differ"));
 }
 
 TEST_F(SharedPlansTest, ARankZeroThatMakesNoModelIsNamed) {

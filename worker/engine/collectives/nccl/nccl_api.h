@@ -11,6 +11,10 @@
 
 namespace dp::engine {
 
+// The most thread blocks of a trainer's collectives. Backward leaves them as many of the GPU's
+// processors.
+inline constexpr int kCtasBesideBackward = 16;
+
 // How a communicator uses the GPU beside the computation. Zero leaves the choice to NCCL.
 struct NcclTuning {
   // Thread blocks of a cluster: as many SMs must be free at once before a collective begins. NCCL
@@ -19,8 +23,9 @@ struct NcclTuning {
   // Whether NCCL takes only as many blocks as fill the links, since it takes them from backward.
   // NCCL 2.28 ignores the setting for all-reduces.
   bool few_ctas = true;
-  // The most thread blocks. Collectives have no limit of ours: NCCL knows the links, and a limit
-  // that is right on one host costs bandwidth on another.
+  // The most thread blocks. Programs of others have no limit of ours: NCCL knows the links, and a
+  // limit that is right on one host costs bandwidth on another. The trainer sets
+  // kCtasBesideBackward.
   int ctas_max = 0;
 };
 

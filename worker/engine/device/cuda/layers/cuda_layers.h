@@ -280,6 +280,7 @@ struct Operation {
 struct LayerProgram {
   Precision precision = Precision::kFloat32;
   bool deterministic = true;  // NetworkOptions'
+  int collective_blocks = 0;  // likewise
   int batch_size = 0;
   ParameterLayout layout;
   std::vector<ProgramArray> arrays;

@@ -12,6 +12,7 @@ LayerPlanner::LayerPlanner(absl::Span<const model::CheckedLayer> layers,
     : layers_(layers), options_(options) {
   program_.precision = options.network.precision;
   program_.deterministic = options.network.deterministic;
+  program_.collective_blocks = options.network.collective_blocks;
   program_.batch_size = options.network.batch_size;
   program_.layout = LayOut(layers);
   for (size_t i = 0; i < layers.size(); ++i) places_[layers[i].name] = i;

@@ -213,6 +213,10 @@ absl::Status GemmPlan::MakeDescriptors() {
   if (UsesAux(shape_.epilogue)) {
     DP_RETURN_IF_ERROR(SetDesc(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape_.n));
   }
+  if (shape_.sms > 0) {
+    DP_RETURN_IF_ERROR(
+        SetDesc(desc, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<int32_t>(shape_.sms)));
+  }
   const GemmLayouts layouts = LayoutsOf(shape_);
   DP_ASSIGN_OR_RETURN(const auto a, MakeLayout(layouts.a, shape_.in, shape_.batch));
   a_.reset(a);

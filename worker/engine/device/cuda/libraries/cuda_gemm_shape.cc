@@ -1,5 +1,7 @@
 #include "worker/engine/device/cuda/libraries/cuda_gemm_shape.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
@@ -27,11 +29,17 @@ absl::string_view Name(Epilogue epilogue) {
 }  // namespace
 
 std::string Describe(const GemmShape& shape) {
-  return absl::StrCat("gemm m=", shape.m, " n=", shape.n, " k=", shape.k, " ",
-                      shape.transpose_a ? "t" : "n", shape.transpose_b ? "t" : "n", " ",
-                      Name(shape.in), ">", Name(shape.out), " ", Name(shape.epilogue),
-                      shape.batch > 1 ? absl::StrCat(" batch=", shape.batch) : "",
-                      shape.tf32 ? " tf32" : "", " align=", shape.alignment);
+  return absl::StrCat(
+      "gemm m=", shape.m, " n=", shape.n, " k=", shape.k, " ", shape.transpose_a ? "t" : "n",
+      shape.transpose_b ? "t" : "n", " ", Name(shape.in), ">", Name(shape.out), " ",
+      Name(shape.epilogue), shape.batch > 1 ? absl::StrCat(" batch=", shape.batch) : "",
+      shape.tf32 ? " tf32" : "", shape.sms > 0 ? absl::StrCat(" sms=", shape.sms) : "",
+      " align=", shape.alignment);
+}
+
+int SmsBeside(int blocks, int card_sms) {
+  if (blocks < 1) return 0;
+  return std::max(card_sms - blocks, card_sms / 2);
 }
 
 std::string WhyNot(const GemmShape& shape) {

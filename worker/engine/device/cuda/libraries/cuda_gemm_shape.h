@@ -35,7 +35,8 @@ struct GemmShape {
   ElementType in = ElementType::kFloat32;   // of a and b
   ElementType out = ElementType::kFloat32;  // of out, bias and aux
   Epilogue epilogue = Epilogue::kNone;
-  bool tf32 = false;       // rounds float32 factors to TF32's 10 bits; otherwise computes in full
+  bool tf32 = false;  // rounds float32 factors to TF32's 10 bits; otherwise computes in full
+  int sms = 0;  // the product is to fill at most as many of the card's processors; 0: all of them
   int64_t alignment = 16;  // bytes; a power of 2 that divides every address given to Run
 };
 
@@ -49,6 +50,10 @@ constexpr bool UsesAux(Epilogue epilogue) {
 // The shape in words, for the cache and for errors: "gemm m=64 n=32 k=16 nt bfloat16>float32 bias
 // align=16".
 std::string Describe(const GemmShape& shape);
+
+// GemmShape::sms where collectives have `blocks` thread blocks on a card of `card_sms` processors.
+// Leaves the product at least half of the card. 0 if there are no blocks.
+int SmsBeside(int blocks, int card_sms);
 
 // Why cuBLASLt is not tried for a shape; empty if nothing is known against it. n must be a multiple
 // of 8 where aux is used.

@@ -84,6 +84,18 @@ TEST(GemmShapeTest, WordsTellShapesApart) {
             "gemm m=1 n=2 k=3 nt float32>float32 none batch=7 align=16");
 }
 
+TEST(GemmShapeTest, AProductBesideCollectivesHasANameOfItsOwn) {
+  EXPECT_EQ(Describe({.m = 1, .n = 2, .k = 3, .sms = 116}),
+            "gemm m=1 n=2 k=3 nn float32>float32 none sms=116 align=16");
+}
+
+TEST(GemmShapeTest, CollectivesGetTheirBlocksAndAtMostHalfOfTheCard) {
+  EXPECT_EQ(SmsBeside(0, 132), 0);
+  EXPECT_EQ(SmsBeside(16, 132), 116);
+  EXPECT_EQ(SmsBeside(16, 20), 10);
+  EXPECT_EQ(SmsBeside(16, 0), 0);
+}
+
 TEST(GemmShapeTest, RefusalsNameWhatDoesNotFit) {
   EXPECT_EQ(WhyNot({.m = 1, .n = 2, .k = 3}), "");
   EXPECT_THAT(WhyNot({.m = 1, .n = 0, .k = 3}), HasSubstr("size below 1"));

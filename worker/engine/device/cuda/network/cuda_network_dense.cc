@@ -144,7 +144,8 @@ MadeOperation OperationMaker<T>::operator()(const op::LinearWeightGradient& o) c
                            .transpose_a = true,
                            .in = ElementOf<T>(),
                            .out = ElementType::kFloat32,
-                           .tf32 = tf32()};
+                           .tf32 = tf32(),
+                           .sms = backward_sms()};
   float* const gradient = parts.memory.gradient(o.weight);
   float* const product = o.padded == kNone ? gradient : array<float>(o.padded);
   const GemmOperands operands = {
@@ -178,7 +179,8 @@ MadeOperation OperationMaker<T>::operator()(const op::LinearInputGradient& o) co
                            .k = o.size.out,
                            .in = ElementOf<T>(),
                            .out = ElementOf<T>(),
-                           .tf32 = tf32()};
+                           .tf32 = tf32(),
+                           .sms = backward_sms()};
   T* const gradient = array<T>(o.in_gradient);
   T* const gelu = array<T>(o.gelu);
   const GemmOperands operands = {

@@ -113,6 +113,10 @@ struct OperationMaker {
     return parts.memory.array<E>(id);
   }
   bool tf32() const { return parts.program.precision == Precision::kTf32; }
+  // GemmShape::sms of backward's products, beside which collectives run.
+  int backward_sms() const {
+    return SmsBeside(parts.program.collective_blocks, parts.planning.libraries.sms());
+  }
   float* scratch() const { return array<float>(parts.scratch); }
 };
 

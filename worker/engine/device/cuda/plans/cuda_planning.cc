@@ -19,6 +19,7 @@ absl::StatusOr<Libraries> Libraries::Open() {
   cudnnHandle_t dnn = nullptr;
   DP_CUDA_RETURN_IF_ERROR(cudnnCreate(&dnn));
   libraries.dnn_.reset(dnn);
+  libraries.sms_ = card.multiProcessorCount;
   libraries.environment_ =
       absl::StrReplaceAll(absl::StrCat(card.name, ", ", card.multiProcessorCount, " SMs, cublasLt ",
                                        cublasLtGetVersion(), ", cudnn ", cudnnGetVersion()),

@@ -25,6 +25,8 @@ class Libraries {
   // The facts that an algorithm's bits and speed depend on, for PlanCache: "NVIDIA H100 80GB HBM3,
   // 132 SMs, cublasLt 130100, cudnn 91900".
   const std::string& environment() const { return environment_; }
+  // The card's processors.
+  int sms() const { return sms_; }
 
  private:
   struct Destroy {
@@ -36,6 +38,7 @@ class Libraries {
   std::unique_ptr<cublasLtContext, Destroy> blas_;
   std::unique_ptr<cudnnContext, Destroy> dnn_;
   std::string environment_;
+  int sms_ = 0;
 };
 
 // cuBLASLt's recommendation for Hopper, and more than cuDNN asks for at our shapes.

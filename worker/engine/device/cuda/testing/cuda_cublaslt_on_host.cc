@@ -12,6 +12,7 @@
 #include <map>
 #include <vector>
 
+#include "worker/engine/device/cuda/testing/cuda_cublaslt_on_host.h"
 #include "worker/engine/device/cuda/testing/cuda_on_host_memory.h"
 
 namespace dp::engine::cuda::on_host {
@@ -134,9 +135,18 @@ size_t SizeOf(cublasLtMatmulDescAttributes_t name) {
 // How many algorithms were given.
 std::atomic<uint64_t> lt_calls = 0;
 
+std::atomic<int> last_sms = 0;
+
+int32_t SmsOf(const LtNote& desc) {
+  return desc.One<int32_t>(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET);
+}
+
 bool OnDevice(const void* memory) { return memory == nullptr || IsDeviceMemory(memory, 1); }
 
 }  // namespace
+
+int SmsOfLastProduct() { return last_sms; }
+
 }  // namespace dp::engine::cuda::on_host
 
 using namespace dp::engine::cuda::on_host;  // NOLINT: the functions below are the library's
@@ -200,7 +210,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 // Gives two algorithms that compute alike. Before them, where the preference allows it, one that
 // splits k in two and rounds both sums. Bytes that mean nothing differ from call to call.
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t preference, int requested,
@@ -215,6 +225,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     results[i] = {};
     results[i].algo.data[0] = static_cast<uint64_t>(i + 1);
     results[i].algo.data[1] = rounds && i == 0;
+    results[i].algo.data[2] = static_cast<uint64_t>(SmsOf(Behind<LtNote>(desc)));
     results[i].algo.data[5] = ++lt_calls;
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -248,6 +259,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                              static_cast<const void*>(aux_data)}) {
     if (!OnDevice(memory)) return CUBLAS_STATUS_INVALID_VALUE;
   }
+  // An algorithm is for the number of processors that it was asked for.
+  if (algorithm->data[2] != static_cast<uint64_t>(SmsOf(note))) return CUBLAS_STATUS_INVALID_VALUE;
+  last_sms = SmsOf(note);
   if (algorithm->data[0] == 0 || !IsDeviceMemory(workspace, workspace_bytes)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }

@@ -1,3 +1,4 @@
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/engine/device/cuda/testing/cuda_on_host_tuning.h"
@@ -10,8 +11,11 @@
 namespace dp::engine {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 DeviceUnderTest OnHost() {
@@ -99,6 +103,24 @@ TEST(DeterminismTest, AtomicSumsAreTriedOnlyWhereTheJobTakesOtherBits) {
   EXPECT_THAT(PlansOf(options), Not(Contains(HasSubstr("atomic"))));
   options.deterministic = false;
   EXPECT_THAT(PlansOf(options), Contains(HasSubstr("deterministic or atomic")));
+}
+
+// The weight gradient of a layer is a product over tokens, 'tn'; that of its input is 'nn'.
+TEST(CollectivesTest, BackwardProductsLeaveTheBlocksOfCollectivesFree) {
+  const auto gemms = [](const NetworkOptions& options, const std::string& form) {
+    std::vector<std::string> found;
+    for (const std::string& each : PlansOf(options)) {
+      if (absl::StartsWith(each, "gemm") && absl::StrContains(each, form)) found.push_back(each);
+    }
+    return found;
+  };
+  const NetworkOptions alone = {.batch_size = 2};
+  const NetworkOptions with_peers = {.batch_size = 2, .collective_blocks = 16};
+  for (const std::string form : {" tn ", " nn "}) {
+    EXPECT_THAT(gemms(with_peers, form), AllOf(Not(IsEmpty()), Each(HasSubstr(" sms=116"))));
+    EXPECT_THAT(gemms(alone, form), AllOf(Not(IsEmpty()), Each(Not(HasSubstr("sms=")))));
+  }
+  EXPECT_THAT(gemms(with_peers, " nt "), AllOf(Not(IsEmpty()), Each(Not(HasSubstr("sms=")))));
 }
 
 }  // namespace
