@@ -18,6 +18,14 @@ if(NOT DP_ENGINE_ONLY)
 endif()
 find_package(GTest REQUIRED)
 find_package(ZLIB REQUIRED)
+# Images of data sets. The engine alone does without.
+if(DP_ENGINE_ONLY)
+  find_package(PNG QUIET)
+  find_package(JPEG QUIET)
+else()
+  find_package(PNG REQUIRED)
+  find_package(JPEG REQUIRED)
+endif()
 
 # Debian's package configuration of oneDNN asks for OpenCL's headers, which nothing here needs.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)

@@ -32,6 +32,8 @@ MAY_INCLUDE = {
     "base": [],
     "base/program": ["base"],
     "base/model": ["base"],
+    # Readers of data files: the engine trains on them, dpctl checks and describes them.
+    "base/data": ["base", "base/model"],
     "base/security": ["base"],
     "store": ["base"],
     "store/wire": ["store", "base"],

@@ -1,0 +1,64 @@
+#include "base/data/cifar_file.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/data/file_bytes.h"
+#include "base/status.h"
+
+namespace dp::data {
+namespace {
+
+constexpr int64_t kCifarImageBytes = 3 * 32 * 32;
+// More than any set in this format.
+constexpr int kCifarBatchesMax = 1000;
+
+std::vector<std::string> CifarPaths(const std::string& dir, Cifar kind, Split split) {
+  if (kind == Cifar::k100) return {dir + (split == Split::kTrain ? "/train.bin" : "/test.bin")};
+  if (split == Split::kTest) return {dir + "/test_batch.bin"};
+  std::vector<std::string> files;
+  for (int i = 1; i <= kCifarBatchesMax; ++i) {
+    std::error_code error;
+    std::string path = absl::StrCat(dir, "/data_batch_", i, ".bin");
+    if (i > 1 && !std::filesystem::exists(path, error)) break;
+    files.push_back(std::move(path));
+  }
+  return files;
+}
+
+}  // namespace
+
+absl::StatusOr<SampleSet> ReadCifarSet(const std::string& dir, Cifar kind, Split split) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(dir, error)) {
+    return absl::NotFoundError(absl::StrCat(
+        "data directory ", dir,
+        " does not exist; it must be there on the host of every worker that runs a rank"));
+  }
+  const int64_t labels_each = kind == Cifar::k10 ? 1 : 2;
+  const int64_t stride = labels_each + kCifarImageBytes;
+  SampleSet set{.inputs = Rows(ElementType::kUint8, false, {3, 32, 32})};
+  std::vector<uint8_t> labels;
+  for (const std::string& path : CifarPaths(dir, kind, split)) {
+    DP_ASSIGN_OR_RETURN(FileBytes file, OpenFile(path));
+    const auto size = static_cast<int64_t>(file.bytes.size());
+    if (size == 0 || size % stride != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": has ", size, " bytes; expected records of ", stride, " bytes, as CIFAR-",
+          kind == Cifar::k10 ? 10 : 100, "'s binary version has"));
+    }
+    for (int64_t at = labels_each - 1; at < size; at += stride) labels.push_back(file.bytes[at]);
+    const uint8_t* const first = file.bytes.data() + labels_each;
+    set.inputs.Append({.first = first, .stride = stride, .count = size / stride},
+                      std::move(file.owner));
+    set.labels_name = path;
+  }
+  set.labels = Labels(std::move(labels));
+  return set;
+}
+
+}  // namespace dp::data

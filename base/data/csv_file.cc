@@ -1,0 +1,256 @@
+#include "base/data/csv_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/data/csv_line.h"
+#include "base/data/file_bytes.h"
+#include "base/status.h"
+
+namespace dp::data {
+namespace {
+
+// The longest part of a field in an error.
+constexpr size_t kFieldShownMax = 40;
+constexpr size_t kColumnsShownMax = 30;
+
+std::string ShownField(absl::string_view field) {
+  std::string shown(field.substr(0, kFieldShownMax));
+  for (char& c : shown) {
+    if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
+  }
+  return shown;
+}
+
+// An open file behind its header, if it has one.
+struct CsvText {
+  std::string path;
+  FileBytes file;
+  absl::string_view rest;
+  int64_t line = 0;                  // of the last line taken
+  std::vector<std::string> columns;  // names, or numbers where no line names columns
+};
+
+absl::Status WrongCsv(const CsvText& text, const absl::AlphaNum& what) {
+  return absl::InvalidArgumentError(absl::StrCat(text.path, ":", text.line, ": ", what));
+}
+
+bool IsNumber(const std::string& field) {
+  double value = 0;
+  return absl::SimpleAtod(field, &value);
+}
+
+absl::StatusOr<CsvText> OpenCsv(const CsvFiles& files, const std::string& path) {
+  CsvText text{.path = path};
+  DP_ASSIGN_OR_RETURN(text.file, OpenFile(path));
+  text.rest = absl::string_view(reinterpret_cast<const char*>(text.file.bytes.data()),
+                                text.file.bytes.size());
+  absl::string_view after = text.rest;
+  int64_t number = 0;
+  const absl::string_view first = TakeCsvLine(after, number);
+  if (first.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": holds no samples"));
+  std::vector<std::string> fields;
+  if (!SplitCsvLine(first, files.delimiter, fields)) {
+    text.line = number;
+    return WrongCsv(text, "a quoted field does not end; quotes stand around whole fields");
+  }
+  const bool header = files.header.value_or(!std::all_of(fields.begin(), fields.end(), IsNumber));
+  if (header) {
+    text.columns = std::move(fields);
+    text.rest = after;
+    text.line = number;
+  } else {
+    for (size_t i = 0; i < fields.size(); ++i) text.columns.push_back(absl::StrCat(i));
+  }
+  return text;
+}
+
+absl::StatusOr<size_t> FindColumn(const CsvText& text, const std::string& wanted) {
+  const auto found = std::find(text.columns.begin(), text.columns.end(), wanted);
+  if (found != text.columns.end()) return found - text.columns.begin();
+  size_t number = 0;
+  if (absl::SimpleAtoi(wanted, &number) && number < text.columns.size()) return number;
+  std::vector<std::string> shown(
+      text.columns.begin(), text.columns.begin() + std::min(text.columns.size(), kColumnsShownMax));
+  for (std::string& each : shown) each = ShownField(each);
+  return absl::InvalidArgumentError(
+      absl::StrCat(text.path, ": has no column '", wanted, "'; there are ",
+                   absl::StrJoin(shown, ", "), ", or numbers from 0 to ", text.columns.size() - 1));
+}
+
+// The numbers of the columns that a set reads.
+struct Columns {
+  std::vector<size_t> inputs;
+  std::vector<size_t> outputs;  // the labels alone, or targets
+};
+
+absl::StatusOr<Columns> ChooseColumns(const CsvFiles& files, const CsvText& text) {
+  Columns columns;
+  const std::vector<std::string> outputs =
+      files.labels.empty() ? files.targets : std::vector<std::string>{files.labels};
+  for (const std::string& name : outputs) {
+    DP_ASSIGN_OR_RETURN(const size_t column, FindColumn(text, name));
+    columns.outputs.push_back(column);
+  }
+  for (const std::string& name : files.inputs) {
+    DP_ASSIGN_OR_RETURN(const size_t column, FindColumn(text, name));
+    columns.inputs.push_back(column);
+  }
+  for (size_t i = 0; files.inputs.empty() && i < text.columns.size(); ++i) {
+    const auto& taken = columns.outputs;
+    if (std::find(taken.begin(), taken.end(), i) == taken.end()) columns.inputs.push_back(i);
+  }
+  if (!columns.inputs.empty()) return columns;
+  return absl::InvalidArgumentError(
+      absl::StrCat(text.path, ": has no column for inputs beside those of labels or targets"));
+}
+
+// Reads the lines of one file after another.
+class CsvReader {
+ public:
+  explicit CsvReader(const CsvFiles& files) : files_(files) {}
+
+  absl::Status Read(const std::string& path) {
+    DP_ASSIGN_OR_RETURN(CsvText text, OpenCsv(files_, path));
+    DP_ASSIGN_OR_RETURN(const Columns columns, ChooseColumns(files_, text));
+    if (!first_) first_ = columns;
+    if (columns.inputs.size() != first_->inputs.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": has ", columns.inputs.size(),
+                                                     " columns of inputs, and ", files_.paths[0],
+                                                     " has ", first_->inputs.size()));
+    }
+    while (true) {
+      const absl::string_view line = TakeCsvLine(text.rest, text.line);
+      if (line.empty()) return absl::OkStatus();
+      DP_RETURN_IF_ERROR(ReadLine(text, columns, line));
+    }
+  }
+
+  absl::StatusOr<SampleSet> Finish() && {
+    if (samples_ == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(files_.paths[0], ": holds no samples"));
+    }
+    SampleSet set;
+    set.inputs = RowsOf(std::move(inputs_), first_->inputs.size());
+    set.labels_name = files_.paths[0];
+    if (!files_.labels.empty()) {
+      set.labels = Labels(std::move(labels_));
+    } else if (!files_.targets.empty()) {
+      set.targets = RowsOf(std::move(targets_), first_->outputs.size());
+    }
+    return set;
+  }
+
+ private:
+  Rows RowsOf(std::vector<float> values, size_t columns) const {
+    auto owned = std::make_shared<const std::vector<float>>(std::move(values));
+    Rows rows(ElementType::kFloat32, false, {static_cast<int64_t>(columns)});
+    rows.Append({.first = reinterpret_cast<const uint8_t*>(owned->data()),
+                 .stride = static_cast<int64_t>(columns * sizeof(float)),
+                 .count = samples_},
+                owned);
+    return rows;
+  }
+
+  absl::Status ReadLine(const CsvText& text, const Columns& columns, absl::string_view line) {
+    if (!SplitCsvLine(line, files_.delimiter, fields_)) {
+      return WrongCsv(text, "a quoted field does not end; quotes stand around whole fields");
+    }
+    if (fields_.size() != text.columns.size()) {
+      return WrongCsv(text, absl::StrCat("has ", fields_.size(), " fields, but there are ",
+                                         text.columns.size(), " columns"));
+    }
+    for (const size_t column : columns.inputs) {
+      DP_ASSIGN_OR_RETURN(const float value, Number(text, column));
+      inputs_.push_back(value);
+    }
+    for (const size_t column : columns.outputs) {
+      DP_RETURN_IF_ERROR(files_.labels.empty() ? ReadTarget(text, column)
+                                               : ReadLabel(text, column));
+    }
+    ++samples_;
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadTarget(const CsvText& text, size_t column) {
+    DP_ASSIGN_OR_RETURN(const float value, Number(text, column));
+    targets_.push_back(value);
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLabel(const CsvText& text, size_t column) {
+    double value = 0;
+    if (!absl::SimpleAtod(fields_[column], &value) || !(value >= 0 && value < kClassesMax) ||
+        std::floor(value) != value) {
+      return WrongField(text, column,
+                        absl::StrCat("is no class; expected a whole number from 0 to ",
+                                     kClassesMax - 1, ", or give the column as targets"));
+    }
+    labels_.push_back(static_cast<int32_t>(value));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<float> Number(const CsvText& text, size_t column) const {
+    float value = 0;
+    if (!absl::SimpleAtof(fields_[column], &value) || !std::isfinite(value)) {
+      return WrongField(text, column, "is no finite number; write categories as numbers");
+    }
+    return value;
+  }
+
+  absl::Status WrongField(const CsvText& text, size_t column, const std::string& what) const {
+    return WrongCsv(text, absl::StrCat("column ", column, " ('", ShownField(text.columns[column]),
+                                       "'): '", ShownField(fields_[column]), "' ", what));
+  }
+
+  const CsvFiles& files_;
+  std::optional<Columns> first_;
+  std::vector<std::string> fields_;
+  std::vector<float> inputs_;
+  std::vector<float> targets_;
+  std::vector<int32_t> labels_;
+  int64_t samples_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<SampleSet> ReadCsvSet(const CsvFiles& files) {
+  CsvReader reader(files);
+  for (const std::string& path : files.paths) DP_RETURN_IF_ERROR(reader.Read(path));
+  return std::move(reader).Finish();
+}
+
+absl::StatusOr<std::vector<std::string>> ReadCsvColumns(const CsvFiles& files) {
+  DP_ASSIGN_OR_RETURN(CsvText text, OpenCsv(files, files.paths.at(0)));
+  return std::move(text.columns);
+}
+
+absl::StatusOr<model::Shape> ReadCsvShape(const CsvFiles& files) {
+  DP_ASSIGN_OR_RETURN(const CsvText text, OpenCsv(files, files.paths.at(0)));
+  DP_ASSIGN_OR_RETURN(const Columns columns, ChooseColumns(files, text));
+  return model::Shape{static_cast<int64_t>(columns.inputs.size())};
+}
+
+absl::StatusOr<char> FindCsvDelimiter(const std::string& path) {
+  for (const char delimiter : {',', ';', '\t'}) {
+    DP_ASSIGN_OR_RETURN(const std::vector<std::string> columns,
+                        ReadCsvColumns({.paths = {path}, .delimiter = delimiter}));
+    if (columns.size() > 1) return delimiter;
+  }
+  return ',';
+}
+
+absl::StatusOr<Rows> ReadCsvTable(const std::string& path) {
+  CsvFiles files{.paths = {path}};
+  DP_ASSIGN_OR_RETURN(files.delimiter, FindCsvDelimiter(path));
+  DP_ASSIGN_OR_RETURN(SampleSet set, ReadCsvSet(files));
+  return std::move(set.inputs);
+}
+
+}  // namespace dp::data

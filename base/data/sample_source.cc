@@ -1,0 +1,20 @@
+#include "base/data/sample_source.h"
+
+#include "base/data/idx_file.h"
+#include "base/overloaded.h"
+
+namespace dp::data {
+
+absl::StatusOr<SampleSet> ReadSamples(const SampleSource& source, Split split) {
+  const bool train = split == Split::kTrain;
+  return std::visit(
+      Overloaded{
+          [&](const IdxSource& files) { return ReadIdxSet(files.dir, split); },
+          [&](const CifarSource& files) { return ReadCifarSet(files.dir, files.kind, split); },
+          [&](const ArraySource& files) { return ReadArraySet(train ? files.train : files.test); },
+          [&](const CsvSource& files) { return ReadCsvSet(train ? files.train : files.test); },
+      },
+      source);
+}
+
+}  // namespace dp::data
