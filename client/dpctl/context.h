@@ -55,7 +55,7 @@ struct Surroundings {
       why_refused;
   Logins logins;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local;
-  SampleShape sample_shape;
+  FormOfSamples form_of_samples;
   std::string working_dir;  // absolute; where dpctl was called
   std::string user;         // the caller, by their own account
   Machine machine;

@@ -46,7 +46,9 @@ TEST(JobReferenceTest, ItsExampleIsAGoodJob) {
   auto job = ParseJobFile(text.substr(begin, text.find("```", begin) - begin), "docs/job-file.md");
   ASSERT_TRUE(job.ok()) << job.status();
   FillDefaults(job->source, job->spec);
-  const auto image = [](const std::string&) { return model::Shape{1, 28, 28}; };
+  const auto image = [](const v1::DataSpec&) {
+    return SampleForm{.shape = {1, 28, 28}, .classes = 10};
+  };
   EXPECT_EQ(CheckJob(job->spec, job->source, image), absl::OkStatus());
 }
 

@@ -141,6 +141,9 @@ class MessageFiller {
 
   absl::Status FillRepeated(const YAML::Node& value, const std::string& path,
                             const FieldDescriptor& field, Message& message) {
+    // A list of one number may be written as the number.
+    if (value.IsScalar() && field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE)
+      return FillScalar(value, path, field, message);
     if (!value.IsSequence()) return WrongType(value, path, "a list");
     for (size_t i = 0; i < value.size(); ++i) {
       const std::string element = absl::StrCat(path, "[", i, "]");

@@ -80,6 +80,7 @@ class FieldCheck {
   }
   void Take(const absl::Status& error) { first_.Update(error); }
   bool Given(const std::string& path) const { return origins_.Given(path); }
+  const FieldOrigins& origins() const { return origins_; }
 
  private:
   const FieldOrigins& origins_;

@@ -29,8 +29,9 @@ constexpr size_t kShownBytesMax = 80;
 // Checks one job.
 class JobCheck : private FieldCheck {
  public:
-  JobCheck(const v1::JobSpec& spec, const FieldOrigins& origins, const SampleShape& sample_shape)
-      : FieldCheck(origins), spec_(spec), origins_(origins), sample_shape_(sample_shape) {}
+  JobCheck(const v1::JobSpec& spec, const FieldOrigins& origins,
+           const FormOfSamples& form_of_samples)
+      : FieldCheck(origins), spec_(spec), origins_(origins), form_of_samples_(form_of_samples) {}
 
   absl::Status Run() {
     CheckValues();
@@ -40,7 +41,7 @@ class JobCheck : private FieldCheck {
     CheckSecretNames();
     switch (spec_.program_case()) {
       case v1::JobSpec::kTrain:
-        Take(CheckTrainSection(spec_, origins_, sample_shape_));
+        Take(CheckTrainSection(spec_, origins_, form_of_samples_));
         break;
       case v1::JobSpec::kCommand:
         CheckCommand(spec_.command());
@@ -256,14 +257,14 @@ class JobCheck : private FieldCheck {
 
   const v1::JobSpec& spec_;
   const FieldOrigins& origins_;
-  const SampleShape& sample_shape_;
+  const FormOfSamples& form_of_samples_;
 };
 
 }  // namespace
 
 absl::Status CheckJob(const v1::JobSpec& spec, const FieldOrigins& origins,
-                      const SampleShape& sample_shape) {
-  return JobCheck(spec, origins, sample_shape).Run();
+                      const FormOfSamples& form_of_samples) {
+  return JobCheck(spec, origins, form_of_samples).Run();
 }
 
 }  // namespace dp

@@ -8,6 +8,7 @@
 namespace dp {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kLayers[] = R"(apiVersion: dp/v1
@@ -46,7 +47,7 @@ TEST(JobDefaultsTest, AMinimalJobIsFilledIn) {
   EXPECT_EQ(train.backend(), "auto");
   EXPECT_EQ(train.device(), "auto");
   EXPECT_EQ(train.bucket_cap_mb(), 25);
-  EXPECT_EQ(train.data().std(), 1);
+  EXPECT_THAT(train.data().std(), ElementsAre(1));
   EXPECT_TRUE(train.data().shuffle());
 }
 
@@ -236,7 +237,10 @@ TEST(JobCheckTest, ALanguageModelIsFilledInAndChecked) {
 
 TEST(JobCheckTest, ValuesOfTextsAreChecked) {
   const auto error = [](const std::string& override) { return ErrorSetting(override, kText); };
-  EXPECT_THAT(error("train.data.kind=audio"), HasSubstr("expected images, text, tokens"));
+  EXPECT_THAT(
+      error("train.data.kind=audio"),
+      HasSubstr(
+          "expected images, cifar10, cifar100, arrays, csv, imageFolder, synthetic, text, tokens"));
   EXPECT_THAT(error("train.data.context=0"), HasSubstr("context is 0; expected 1 to 65536"));
   EXPECT_THAT(error("train.data.vocabulary=70000"), HasSubstr("is 70000; expected 1 to 65536"));
   EXPECT_THAT(error("train.data.train=[]"), HasSubstr("give a list of files to train on"));
@@ -367,7 +371,7 @@ TEST(JobCheckTest, ABatchMustHoldASampleForEachRank) {
 TEST(JobCheckTest, FaultsOfLayersAreFoundWithoutTheData) {
   const auto error = [](const std::string& path, const std::string& value) {
     const std::string layer = "train.model.layers" + path;
-    const auto unseen = [](const std::string&) { return std::nullopt; };
+    const auto unseen = [](const v1::DataSpec&) { return std::nullopt; };
     const absl::Status status = CheckJob(Parsed(kLayers, {layer + "=" + value}), unseen);
     std::string text(status.message());
     EXPECT_EQ(text.find("--set " + layer + ": "), 0u) << text;
@@ -400,7 +404,7 @@ TEST(JobCheckTest, AStrideOfZeroIsTheDefault) {
 }
 
 TEST(JobCheckTest, DataThatCannotBeSeenFromHereIsLeftToTheTrainer) {
-  const auto unseen = [](const std::string&) { return std::nullopt; };
+  const auto unseen = [](const v1::DataSpec&) { return std::nullopt; };
   EXPECT_EQ(CheckJob(Parsed(kLayers, {"train.model.layers[3].linear.in=1"}), unseen),
             absl::OkStatus());
 }

@@ -1,5 +1,6 @@
 #include "proto/job/job_defaults.h"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "base/limits.h"
 #include "base/model/layer_spec.h"
 #include "proto/convert/time.h"
+#include "proto/job/data_check.h"
 #include "proto/job/job_spec.h"
 #include "proto/job/model_layers.h"
 
@@ -24,6 +26,9 @@ constexpr int kTextVocabulary = 256;
 
 // A step of the schedule leaves so much of the learning rate.
 constexpr double kDecayFactor = 0.1;
+
+// As torchvision's RandomResizedCrop has it.
+constexpr double kCropAreaMin = 0.08;
 
 constexpr int kInfraRestarts = 10;
 constexpr int kHangRestarts = 3;
@@ -109,11 +114,25 @@ void FillShape(Program& program) {
   if (program.nproc_per_node().empty()) program.set_nproc_per_node("1");
 }
 
+void FillSamples(v1::DataSpec& data) {
+  if (data.has_csv() && data.csv().delimiter().empty()) data.mutable_csv()->set_delimiter(",");
+  if (data.kind() == "imageFolder" && data.channels() == 0) data.set_channels(3);
+  if (data.augment().has_resized_crop() && data.augment().resized_crop().area_min() == 0)
+    data.mutable_augment()->mutable_resized_crop()->set_area_min(kCropAreaMin);
+  if (data.has_synthetic() && data.synthetic().test_samples() == 0)
+    data.mutable_synthetic()->set_test_samples(
+        std::max<int64_t>(data.synthetic().samples() / 10, 1));
+}
+
 void FillData(const FieldOrigins& origins, v1::DataSpec& data) {
   if (!origins.Given("train.data.kind")) data.set_kind("images");
   if (!data.has_shuffle()) data.set_shuffle(true);
-  if (data.kind() == "images" && !data.has_std()) data.set_std(1);
-  if (data.kind() == "images" || origins.Given("train.data.vocabulary")) return;
+  if (!IsText(data)) {
+    if (data.mean().empty()) data.add_mean(0);
+    if (data.std().empty()) data.add_std(1);
+    return FillSamples(data);
+  }
+  if (origins.Given("train.data.vocabulary")) return;
   data.set_vocabulary(data.kind() == "tokens" ? kTokensVocabulary : kTextVocabulary);
 }
 

@@ -13,6 +13,8 @@
 #include "base/model/layer_fault.h"
 #include "base/model/shape_check.h"
 #include "proto/convert/time.h"
+#include "proto/job/classifier_check.h"
+#include "proto/job/data_check.h"
 #include "proto/job/field_check.h"
 #include "proto/job/job_spec.h"
 #include "proto/job/model_layers.h"
@@ -21,14 +23,12 @@
 namespace dp {
 namespace {
 
-// Every set of images has this many classes; job files cannot say otherwise yet.
-constexpr int kClasses = 10;
-
 // Checks the section `train` of a job.
 class TrainCheck : private FieldCheck {
  public:
-  TrainCheck(const v1::JobSpec& spec, const FieldOrigins& origins, const SampleShape& sample_shape)
-      : FieldCheck(origins), spec_(spec), origins_(origins), sample_shape_(sample_shape) {}
+  TrainCheck(const v1::JobSpec& spec, const FieldOrigins& origins,
+             const FormOfSamples& form_of_samples)
+      : FieldCheck(origins), spec_(spec), form_of_samples_(form_of_samples) {}
 
   absl::Status Run() {
     CheckTrain(spec_.train());
@@ -56,7 +56,7 @@ class TrainCheck : private FieldCheck {
       OneOf("train.precision", train.precision(), {"float32", "tf32", "bf16"});
     CheckDevice(train);
     OneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"});
-    CheckData(train.data());
+    if (first().ok()) Take(CheckDataSection(train.data(), origins()));
     Absolute("train.trace", train.trace());
     WeightsFile("train.output.weights", train.output().weights());
     WeightsFile("train.init.weights", train.init().weights());
@@ -77,7 +77,7 @@ class TrainCheck : private FieldCheck {
              "train.resume.from.sha256 is missing, the hash of the checkpoint's manifest.json; "
              "dpctl fills it in where --resume is given");
     }
-    Take(CheckUpdates(train, origins_));
+    Take(CheckUpdates(train, origins()));
     CheckLoss(train);
   }
 
@@ -99,10 +99,13 @@ class TrainCheck : private FieldCheck {
     const double share = loss.cross_entropy().label_smoothing();
     if (!(share >= 0 && share < 1))
       Fail(smoothing, Wrong(smoothing, share, "at least 0 and below 1"));
-    const bool labels_serve = loss.has_cross_entropy() || loss.has_norm();
-    if (!labels_serve)
-      Fail(path, absl::StrCat("train.loss compares with targets, and data of kind ",
-                              train.data().kind(), " has labels; use crossEntropy"));
+    if (loss.has_norm()) return;
+    const bool targets = HasTargets(train.data());
+    if (loss.has_cross_entropy() == targets)
+      Fail(path, targets ? "train.loss.crossEntropy compares with labels, and train.data has targets; "
+                           "use mse, l1 or bce"
+                         : "train.loss compares with targets, and train.data has labels; use "
+                           "crossEntropy");
   }
 
   void CheckBatch(const v1::TrainSpec& train) {
@@ -180,48 +183,6 @@ class TrainCheck : private FieldCheck {
     Between(path + "keep", checkpoint.keep(), 1, kCheckpointsKeptMax);
   }
 
-  void CheckData(const v1::DataSpec& data) {
-    OneOf("train.data.kind", data.kind(), {"images", "text", "tokens"});
-    if (data.kind() != "images") return CheckText(data);
-    if (data.dir().empty())
-      Fail("train.data.dir", "train.data.dir is missing; give the directory of the IDX files");
-    Absolute("train.data.dir", data.dir());
-    Above("train.data.std", data.std(), 0);
-    Refuse(data, "train", !data.train().empty());
-    Refuse(data, "test", !data.test().empty());
-    Refuse(data, "context", data.context() != 0);
-    Refuse(data, "vocabulary", data.vocabulary() != 0);
-  }
-
-  void CheckText(const v1::DataSpec& data) {
-    Refuse(data, "dir", !data.dir().empty());
-    Refuse(data, "mean", data.mean() != 0);
-    Refuse(data, "std", data.has_std());
-    if (data.train().empty())
-      Fail("train.data", "train.data.train is missing; give a list of files to train on");
-    CheckFiles("train.data.train", data.train());
-    CheckFiles("train.data.test", data.test());
-    if (!Given("train.data.context"))
-      Fail("train.data", "train.data.context is missing; give the tokens of a sample, as 128");
-    Between("train.data.context", data.context(), 1, kContextMax);
-    Between("train.data.vocabulary", data.vocabulary(), 1, kVocabularyMax);
-  }
-
-  void CheckFiles(const std::string& list, const auto& paths) {
-    for (int i = 0; i < paths.size(); ++i) {
-      const std::string path = absl::StrCat(list, "[", i, "]");
-      if (paths[i].empty()) Fail(path, absl::StrCat(path, " is empty; give the path of a file"));
-      Absolute(path, paths[i]);
-    }
-  }
-
-  // Rejects a field of data of another kind. Zeroes are no mistake: --dry-run shows them.
-  void Refuse(const v1::DataSpec& data, const std::string& field, bool said) {
-    const std::string path = "train.data." + field;
-    if (said)
-      Fail(path, absl::StrCat(path, " does not go with kind: ", data.kind(), "; leave it out"));
-  }
-
   void CheckModel(const v1::TrainSpec& train) {
     const v1::ModelSpec& model = train.model();
     const std::string path = "train.model";
@@ -232,7 +193,7 @@ class TrainCheck : private FieldCheck {
     if (model.layers_size() > kLayersMax)
       return Fail(path + ".layers", absl::StrCat(path, ".layers has ", model.layers_size(),
                                                  " layers; at most ", kLayersMax, " are allowed"));
-    const auto layers = ModelLayers(model);
+    auto layers = ModelLayers(model);
     if (!layers.ok())
       return Fail(PlaceOfUnknown(model),
                   absl::StrCat(
@@ -241,14 +202,15 @@ class TrainCheck : private FieldCheck {
       return Fail(PlaceOf(*fault, model), fault->what);
     const v1::DataSpec& data = train.data();
     absl::Status fits;
-    if (data.kind() != "images")
+    if (IsText(data)) {
       fits = model::CheckLanguageModel(*layers, data.context(), data.vocabulary()).status();
-    else if (const std::optional<model::Shape> shape = sample_shape_(data.dir()))
-      fits = train.loss().has_norm()
-                 ? model::CheckShapes(model::WithOutputs(*layers, kClasses), *shape).status()
-                 : model::CheckClassifier(*layers, *shape, kClasses).status();
-    else
-      fits = CheckFitsImages(*layers);
+    } else if (std::optional<SampleForm> form = form_of_samples_(data)) {
+      if (data.classes() > 0) form->classes = data.classes();
+      form->exactly = data.classes() > 0;
+      fits = CheckFits(*layers, *form, train.loss().has_norm()).status();
+    } else {
+      fits = CheckTakesNumbers(*layers, data.kind());
+    }
     if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
   }
 
@@ -274,18 +236,19 @@ class TrainCheck : private FieldCheck {
     return absl::StrCat(path, kind->json_name(), ".", fault.field);
   }
 
-  // Embedding, positions and attention take tokens; images have none.
-  static absl::Status CheckFitsImages(const std::vector<model::LayerSpec>& layers) {
+  // Embedding, positions and attention take tokens; other samples have none.
+  static absl::Status CheckTakesNumbers(const std::vector<model::LayerSpec>& layers,
+                                        const std::string& data_kind) {
     for (size_t i = 0; i < layers.size(); ++i) {
       const model::LayerKind& kind = layers[i].kind;
       if (std::holds_alternative<model::Embedding>(kind) ||
           std::holds_alternative<model::Positions>(kind) ||
           std::holds_alternative<model::CausalAttention>(kind) ||
           std::holds_alternative<model::Attention>(kind))
-        return absl::InvalidArgumentError(absl::StrCat(
-            "layer '", model::NameOf(layers[i], i), "' (", model::KindName(kind),
-            "): needs tokens, but train.data.kind is images; set train.data.kind to text or "
-            "tokens, or leave the layer out"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("layer '", model::NameOf(layers[i], i), "' (", model::KindName(kind),
+                         "): needs tokens, but train.data.kind is ", data_kind,
+                         "; set train.data.kind to text or tokens, or leave the layer out"));
     }
     return absl::OkStatus();
   }
@@ -299,15 +262,14 @@ class TrainCheck : private FieldCheck {
   }
 
   const v1::JobSpec& spec_;
-  const FieldOrigins& origins_;
-  const SampleShape& sample_shape_;
+  const FormOfSamples& form_of_samples_;
 };
 
 }  // namespace
 
 absl::Status CheckTrainSection(const v1::JobSpec& spec, const FieldOrigins& origins,
-                               const SampleShape& sample_shape) {
-  return TrainCheck(spec, origins, sample_shape).Run();
+                               const FormOfSamples& form_of_samples) {
+  return TrainCheck(spec, origins, form_of_samples).Run();
 }
 
 }  // namespace dp

@@ -7,6 +7,6 @@ namespace dp {
 
 // Checks the values of the section `train`, and its model against the data. Errors: as CheckJob.
 absl::Status CheckTrainSection(const v1::JobSpec& spec, const FieldOrigins& origins,
-                               const SampleShape& sample_shape);
+                               const FormOfSamples& form_of_samples);
 
 }  // namespace dp

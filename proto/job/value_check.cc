@@ -51,9 +51,14 @@ std::optional<UnusableValue> FindInElement(const Message& message, const FieldDe
   if (field.is_map()) {
     return FindInEntry(reflection.GetRepeatedMessage(message, &field, index), path);
   }
+  // A list of one number may be written as the number.
+  const bool alone = reflection.FieldSize(message, &field) == 1;
   const std::string place = absl::StrCat(path, "[", index, "]");
   if (field.type() == FieldDescriptor::TYPE_STRING) {
     return FindInText(place, reflection.GetRepeatedString(message, &field, index));
+  }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+    return FindInNumber(alone ? path : place, reflection.GetRepeatedDouble(message, &field, index));
   }
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return std::nullopt;
   return FindIn(reflection.GetRepeatedMessage(message, &field, index), place + ".");

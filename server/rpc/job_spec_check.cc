@@ -172,7 +172,7 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& sent) {
   const SentFields origins(sent);
   v1::JobSpec spec = sent;
   FillDefaults(origins, spec);
-  const auto data_elsewhere = [](const std::string&) { return std::nullopt; };
+  const auto data_elsewhere = [](const v1::DataSpec&) { return std::nullopt; };
   DP_RETURN_IF_ERROR(CheckJob(spec, origins, data_elsewhere));
   DP_RETURN_IF_ERROR(CheckResolved(spec));
   core::JobSpec checked = Of(spec);

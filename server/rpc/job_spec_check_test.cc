@@ -152,7 +152,7 @@ TEST(JobSpecCheckTest, NumbersThatAreNotFiniteAreRefused) {
             }),
             "train.optimizer.sgd.learningRate is inf; expected a finite number");
   EXPECT_EQ(Refusal([&](v1::JobSpec& spec) {
-              spec.mutable_train()->mutable_data()->set_mean(-infinity);
+              spec.mutable_train()->mutable_data()->add_mean(-infinity);
             }),
             "train.data.mean is -inf; expected a finite number");
 }
@@ -239,7 +239,7 @@ TEST(JobSpecCheckTest, ATextNeedsFilesAndAContext) {
               }),
               HasSubstr("gets tokens; it must be an embedding"));
   EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->set_kind("audio"); }),
-            "train.data.kind is \"audio\"; expected images, text, tokens");
+            "train.data.kind is \"audio\"; expected images, cifar10, cifar100, arrays, csv, imageFolder, synthetic, text, tokens");
   EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->clear_train(); }),
             "train.data.train is missing; give a list of files to train on");
   EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->add_test("b.txt"); }),

@@ -16,7 +16,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "worker/engine/data/idx_dataset.h"
+#include "worker/engine/data/array_dataset.h"
 #include "worker/engine/data/prefetch.h"
 #include "worker/engine/device/device.h"
 
@@ -97,10 +97,11 @@ BatchResult RunEpoch(Training& t, const Dataset& data, const GlobalBatchSampler&
 }
 
 absl::Status Run(const Options& options) {
-  const IdxDatasetOptions files{
-      .dir = options.text("--data"), .mean = options.real("--mean"), .std = options.real("--std")};
-  DP_ASSIGN_OR_RETURN(const auto train, OpenIdxDataset(files, Split::kTrain));
-  DP_ASSIGN_OR_RETURN(const auto test, OpenIdxDataset(files, Split::kTest));
+  const ArrayDatasetOptions files{
+      .source = data::IdxSource{options.text("--data")},
+      .normalization = {.mean = {options.real("--mean")}, .std = {options.real("--std")}}};
+  DP_ASSIGN_OR_RETURN(const auto train, OpenArrayDataset(files, Split::kTrain));
+  DP_ASSIGN_OR_RETURN(const auto test, OpenArrayDataset(files, Split::kTest));
   DP_ASSIGN_OR_RETURN(Training t, Open(options, *train));
   const int64_t samples = options.number("--samples");
   const auto some = [&](int64_t all, int64_t wanted) {

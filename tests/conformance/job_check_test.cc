@@ -39,7 +39,7 @@ Verdicts Check(const std::vector<std::string>& changes) {
   auto job = client::ParseJobFile(kJob, "job.yaml", changes);
   EXPECT_TRUE(job.ok()) << job.status();
   FillDefaults(job->source, job->spec);
-  const auto no_data_here = [](const std::string&) { return std::nullopt; };
+  const auto no_data_here = [](const v1::DataSpec&) { return std::nullopt; };
   return {CheckJob(job->spec, job->source, no_data_here), server::CheckJobSpec(job->spec).status()};
 }
 
@@ -68,6 +68,14 @@ std::vector<std::string> LastGoodValues() {
           "train.checkpoint={dir: /c, everySteps: 1, keep: 1}",
           "train.checkpoint={dir: /c, every: 1s, keep: 1000}",
           "train.checkpoint={dir: /c, every: 8760h}",
+          "train.data={dir: /d, mean: [0.5, 0.25], std: 2, classes: 16777216, validation: 0.999}",
+          "train.data={kind: cifar100, dir: /d, prefetchThreads: 256}",
+          "train.data={kind: arrays, validation: 0.1, arrays: {train: {inputs: /x, labels: /y}}}",
+          "train.data={kind: csv, train: [/a], test: [/b], csv: {labels: x, delimiter: ;}}",
+          "train.data={kind: imageFolder, dir: /d, size: [8192, 1], channels: 1}",
+          "train.data={kind: imageFolder, dir: /d, size: [8, 8], augment: {resizedCrop: {}}}",
+          "train.data={dir: /d, augment: {flip: true, crop: {padding: 8192}}}",
+          "train.data={kind: synthetic, classes: 10, synthetic: {shape: [1, 28, 28], samples: 1}}",
           "queue=batch-2",
           "priority=1000",
           "priority=-1000",
@@ -152,6 +160,20 @@ std::vector<std::string> FirstBadValues() {
           "env={D: " + std::string(131070, 'x') + "}",
           "name=" + std::string(64, 'a'),
           "train.model={}",
+          "train.data={dir: /d, std: [1, 0]}",
+          "train.data={dir: /d, classes: 16777217}",
+          "train.data={dir: /d, validation: 1}",
+          "train.data={dir: /d, prefetchThreads: 257}",
+          "train.data={dir: /d, augment: {crop: {}}}",
+          "train.data={kind: cifar10}",
+          "train.data={kind: arrays, arrays: {train: {inputs: /x, labels: /y}}}",
+          "train.data={kind: arrays, validation: 0.1, arrays: {train: {inputs: /x}}}",
+          "train.data={kind: csv, train: [/a], validation: 0.1}",
+          "train.data={kind: csv, train: [/a], csv: {labels: x}}",
+          "train.data={kind: imageFolder, dir: /d}",
+          "train.data={kind: imageFolder, dir: /d, size: [8193, 1]}",
+          "train.data={kind: synthetic, synthetic: {shape: [9], samples: 9}}",
+          "train.data={kind: video, dir: /d}",
           "train.data={}"};
 }
 

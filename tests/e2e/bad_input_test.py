@@ -208,7 +208,9 @@ class DataTest(unittest.TestCase):
             cluster.worker(slots=1)
             data = write_idx(cluster.dir / "data")
             spoil(data)
-            job = cluster.submit(train_job(data, ranks=1))
+            job = train_job(data, ranks=1)
+            job["train"]["data"]["classes"] = 10
+            job = cluster.submit(job)
             self.assertEqual(cluster.wait(job), 1)
             lines = "\n".join(cluster.describe(job)["failure"]["lastLines"])
             for part in expected:

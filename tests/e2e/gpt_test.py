@@ -109,7 +109,7 @@ class GptTest(unittest.TestCase):
         path.write_text(json.dumps(self.job("wrong", 1)))
         for override, said in {
             "train.data.context=0": "train.data.context is 0; expected 1 to 65536",
-            "train.data.kind=audio": 'train.data.kind is "audio"; expected images, text, tokens',
+            "train.data.kind=audio": 'train.data.kind is "audio"; expected images, cifar10, cifar100',
             "train.optimizer.adamw.beta2=1": "beta2 is 1; expected at least 0 and below 1",
             "train.model.layers[4].causalAttention.heads=5": "for each of 5 heads",
         }.items():

@@ -1,23 +1,24 @@
-// Files of samples: IDX, plain or compressed; tokens and text. A file is taken as a whole or not at
-// all. The bytes that were read have the size that the header asks for. Every token is in the
-// vocabulary.
+// Files of samples: IDX, plain or compressed; CIFAR; tokens and text. A file is taken as a whole or
+// not at all. The bytes that were read have the size that the header asks for. Every token is in
+// the vocabulary.
 //
-// The first byte chooses the reader: the axes of the IDX file, or the kind of tokens.
+// The first byte chooses the reader: the format, and the kind of tokens or images.
 
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/data/cifar_file.h"
+#include "base/data/idx_file.h"
 #include "base/testing/scratch_dir.h"
-#include "client/job/idx_shape.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/seeds.h"
-#include "worker/engine/data/idx.h"
 #include "worker/engine/data/token_file.h"
 
 namespace dp::fuzz::data {
@@ -26,6 +27,7 @@ namespace {
 constexpr uint8_t kTokens = 0x10;  // else IDX
 constexpr uint8_t kText = 0x20;    // of tokens
 constexpr uint8_t kZip = 0x40;     // compress the input first
+constexpr uint8_t kCifar = 0x80;   // records of images
 
 std::string Zipped(absl::string_view bytes) {
   z_stream stream{};
@@ -41,33 +43,43 @@ std::string Zipped(absl::string_view bytes) {
   return out;
 }
 
-void CheckIdx(const std::string& path, int axes, absl::string_view plain) {
-  const auto array = engine::ReadIdx(path, axes);
-  if (!array.ok()) return;
-  DP_CHECK(array->extents.size() == static_cast<size_t>(axes));
-  int64_t count = 1;
-  for (const int64_t extent : array->extents) {
-    DP_CHECK(extent > 0);
-    count *= extent;
-  }
-  DP_CHECK(std::ssize(array->bytes) == count);
+void CheckIdx(const std::string& path, absl::string_view plain) {
+  const auto rows = dp::data::ReadIdx(path);
+  if (!rows.ok()) return;
+  DP_CHECK(rows->size() > 0 && rows->elements() > 0);
+  const int64_t row_bytes = rows->elements() * dp::data::SizeOf(rows->type());
   // A compressed input holds other bytes than itself.
-  const size_t header = 4 + 4 * static_cast<size_t>(axes);
-  if (plain.empty() || plain.size() != header + array->bytes.size()) return;
-  DP_CHECK(std::equal(array->bytes.begin(), array->bytes.end(), plain.begin() + header,
-                      [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); }));
+  if (plain.empty()) return;
+  const size_t header = 4 + 4 * static_cast<size_t>(plain[3]);
+  DP_CHECK(plain.size() == header + static_cast<size_t>(rows->size() * row_bytes));
+  std::vector<float> row(static_cast<size_t>(rows->elements()));
+  for (int64_t i = 0; i < rows->size(); ++i) {
+    DP_CHECK(std::memcmp(rows->bytes(i), plain.data() + header + i * row_bytes, row_bytes) == 0);
+    rows->Read(i, absl::MakeSpan(row));
+  }
 }
 
 // dpctl reads no more than the header of such a file, whatever follows.
 void CheckShape(absl::string_view file) {
   static const ScratchDir& dir = *new ScratchDir();
   std::ofstream(dir.path() / "train-images-idx3-ubyte", std::ios::binary) << file;
-  const auto shape = client::IdxSampleShape(dir.path());
-  if (!shape.has_value()) return;
+  const auto shape = dp::data::ReadIdxShape(dir.path());
+  if (!shape.ok()) return;
   DP_CHECK(shape->size() == 3 && (*shape)[0] == 1);
-  for (const int64_t extent : *shape) DP_CHECK(extent >= 0 && extent <= UINT32_MAX);
-  const auto array = engine::ReadIdx(dir.path() / "train-images-idx3-ubyte", 3);
-  if (array.ok()) DP_CHECK(array->extents[1] == (*shape)[1] && array->extents[2] == (*shape)[2]);
+  for (const int64_t extent : *shape) DP_CHECK(extent > 0 && extent <= UINT32_MAX);
+  const auto rows = dp::data::ReadIdx(dir.path() / "train-images-idx3-ubyte");
+  if (rows.ok()) DP_CHECK(rows->shape()[0] == (*shape)[1] && rows->shape()[1] == (*shape)[2]);
+}
+
+void CheckCifar(absl::string_view file, dp::data::Cifar kind) {
+  static const ScratchDir& dir = *new ScratchDir();
+  std::ofstream(dir.path() / "test.bin", std::ios::binary) << file;
+  std::ofstream(dir.path() / "test_batch.bin", std::ios::binary) << file;
+  const auto set = dp::data::ReadCifarSet(dir.path(), kind, dp::data::Split::kTest);
+  const int64_t record = 3072 + (kind == dp::data::Cifar::k10 ? 1 : 2);
+  const bool zipped = file.substr(0, 2) == "\x1f\x8b";
+  if (!zipped) DP_CHECK(set.ok() == (!file.empty() && std::ssize(file) % record == 0));
+  if (set.ok()) DP_CHECK(set->labels.size() == set->inputs.size());
 }
 
 void CheckTokens(absl::string_view bytes, engine::TokenFormat format, int vocabulary) {
@@ -92,10 +104,12 @@ void Run(absl::string_view input) {
     CheckTokens(input, text ? engine::TokenFormat::kText : engine::TokenFormat::kTokens,
                 (choice & 1) != 0 ? 256 : 50257);
   } else if ((choice & kZip) != 0) {
-    CheckIdx(MemoryFile(Zipped(input)).path(), 1 + choice % 4, input);
+    CheckIdx(MemoryFile(Zipped(input)).path(), input);
+  } else if ((choice & kCifar) != 0) {
+    CheckCifar(input, (choice & 1) != 0 ? dp::data::Cifar::k100 : dp::data::Cifar::k10);
   } else {
     const bool zipped = input.substr(0, 2) == "\x1f\x8b";
-    CheckIdx(MemoryFile(input).path(), 1 + choice % 4, zipped ? "" : input);
+    CheckIdx(MemoryFile(input).path(), zipped ? "" : input);
     CheckShape(input);
   }
 }
@@ -110,6 +124,8 @@ std::vector<std::string> Seeds() {
           Chosen(0, Zipped(Idx(labels, 3))),
           Chosen(2, Zipped(Idx(images, 24))),
           Chosen(2 | kZip, Idx(images, 24)),
+          Chosen(kCifar, std::string(3073, '\3')),
+          Chosen(kCifar | 1, std::string(2 * 3074, '\3')),
           Chosen(kTokens, std::string("\1\0\2\0\x50\xc4", 6)),
           Chosen(kTokens, header + std::string("\1\0\2\0", 4)),
           Chosen(kTokens | kText | 1, "To be, or not to be")};

@@ -84,7 +84,7 @@ void Run(absl::string_view text) {
   const v1::JobSpec filled = spec;
   FillDefaults(parsed->source, spec);
   DP_CHECK(MessageDifferencer::Equals(spec, filled));
-  const auto no_data = [](const std::string&) { return std::nullopt; };
+  const auto no_data = [](const v1::DataSpec&) { return std::nullopt; };
   const absl::Status checked = CheckJob(spec, parsed->source, no_data);
   if (!checked.ok()) return CheckError(checked, text.size());
   CheckAsMessage(spec);

@@ -160,6 +160,10 @@ std::vector<std::string> Seeds() {
       Encoded<v1::JobSpec>(0, R"(api_version: "dp/v1" kind: "Job" name: "c" ranks: 1
           train {epochs: 1 global_batch_size: 8 data {kind: "text" train: "/a" context: 16}
             model {preset: "gpt"} optimizer {adamw {learning_rate: 0.001}}})"),
+      Encoded<v1::JobSpec>(0, R"(api_version: "dp/v1" kind: "Job" name: "t" ranks: 1
+          train {epochs: 1 global_batch_size: 8
+            data {kind: "csv" train: "/a" csv {labels: "x" delimiter: ","} validation: 0.5 std: 2}
+            model {preset: "mlp"} optimizer {sgd {learning_rate: 0.1}}})"),
       Encoded<v1::AppendLogsRequest>(1, R"(worker_id: 1 job: 1
           chunks {generation: 2 rank: 1 stream: LOG_STREAM_STDOUT offset: 5 data: "a\nb\n"
             times {offset: 5 time {seconds: 1764228000}}}

@@ -18,7 +18,7 @@
 #include "client/connection.h"
 #include "client/credentials.h"
 #include "client/dpctl/program/machine_logins.h"
-#include "client/job/idx_shape.h"
+#include "client/job/data_form.h"
 #include "client/refusal.h"
 
 namespace dp::ctl {
@@ -68,7 +68,7 @@ ThisMachine::ThisMachine()
               },
           .logins = MachineLogins(),
           .start_local = StartLocalCluster,
-          .sample_shape = client::IdxSampleShape,
+          .form_of_samples = client::FormOf,
           .working_dir = WorkingDir(),
           .user = UserName(),
           .machine = {.cpus = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)),

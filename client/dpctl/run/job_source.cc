@@ -22,10 +22,23 @@ void MakeAbsolute(const std::filesystem::path& from, std::string& path) {
   path = (slash_at_end ? normal.parent_path() : normal).string();
 }
 
+void MakeAbsolute(const std::filesystem::path& from, v1::ArrayFilesSpec& files) {
+  for (std::string* path :
+       {files.mutable_inputs(), files.mutable_labels(), files.mutable_targets()}) {
+    if (!path->empty()) MakeAbsolute(from, *path);
+  }
+}
+
+void MakeAbsolute(const std::filesystem::path& from, v1::DataSpec& data) {
+  if (!data.dir().empty()) MakeAbsolute(from, *data.mutable_dir());
+  for (std::string& file : *data.mutable_train()) MakeAbsolute(from, file);
+  for (std::string& file : *data.mutable_test()) MakeAbsolute(from, file);
+  if (data.arrays().has_train()) MakeAbsolute(from, *data.mutable_arrays()->mutable_train());
+  if (data.arrays().has_test()) MakeAbsolute(from, *data.mutable_arrays()->mutable_test());
+}
+
 void MakeAbsolute(const std::filesystem::path& from, v1::TrainSpec& train) {
-  if (!train.data().dir().empty()) MakeAbsolute(from, *train.mutable_data()->mutable_dir());
-  for (std::string& file : *train.mutable_data()->mutable_train()) MakeAbsolute(from, file);
-  for (std::string& file : *train.mutable_data()->mutable_test()) MakeAbsolute(from, file);
+  MakeAbsolute(from, *train.mutable_data());
   if (!train.trace().empty()) MakeAbsolute(from, *train.mutable_trace());
   if (!train.checkpoint().dir().empty())
     MakeAbsolute(from, *train.mutable_checkpoint()->mutable_dir());
@@ -133,7 +146,7 @@ absl::StatusOr<client::JobFile> JobSource::Load(const Context& context, bool ran
     MakeAbsolute(here, *job.spec.mutable_command()->mutable_working_dir());
   if (job.spec.has_train() && ranks_run_here) MakeAbsolute(here, *job.spec.mutable_train());
   FillDefaults(job.source, job.spec);
-  DP_RETURN_IF_ERROR(CheckJob(job.spec, job.source, context.surroundings().sample_shape));
+  DP_RETURN_IF_ERROR(CheckJob(job.spec, job.source, context.surroundings().form_of_samples));
   DP_RETURN_IF_ERROR(CheckStore(job));
   return job;
 }

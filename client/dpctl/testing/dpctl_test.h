@@ -86,9 +86,9 @@ class DpctlTest : public ::testing::Test, private Clock {
                 },
             .logins = logins_.Make(),
             .start_local = start_local_,
-            .sample_shape =
-                [](const std::string&) {
-                  return model::Shape{1, 28, 28};
+            .form_of_samples =
+                [](const v1::DataSpec&) {
+                  return SampleForm{.shape = {1, 28, 28}, .classes = 10};
                 },
             .working_dir = "/home/me",
             .user = "me",

@@ -95,11 +95,15 @@ train:
   data:
     dir: /data
     mean: 0
+    std: 1
     dropLast: false
     kind: images
     context: 0
     vocabulary: 0
-    std: 1
+    classes: 0
+    validation: 0
+    channels: 0
+    prefetchThreads: 0
     shuffle: true
   model:
     layers:
@@ -138,6 +142,16 @@ preemptible: false
 grace: 30s
 detectWithin: 30s
 )";
+
+TEST_F(SubmitTest, ADryRunShowsAListOfOneNumberAsTheNumber) {
+  const std::string dry = "submit --dry-run " + file_;
+  EXPECT_THAT(Dpctl(dry + " --set train.data.mean=0.25").out, HasSubstr("    mean: 0.25\n"));
+  out_.str("");
+  EXPECT_THAT(Dpctl(dry + " -o json --set train.data.std=[0.5]").out, HasSubstr("\"std\": 0.5,"));
+  out_.str("");
+  EXPECT_THAT(Dpctl(dry + " --set train.data.mean=[0.25,0.5,1]").out,
+              HasSubstr("    mean:\n      - 0.25\n      - 0.5\n      - 1\n"));
+}
 
 TEST_F(SubmitTest, ADryRunShowsDefaultsThatAreZero) {
   EXPECT_EQ(Dpctl("submit --dry-run " + file_).out, kWithDefaults);

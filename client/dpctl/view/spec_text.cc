@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -47,6 +49,19 @@ YAML::Node WithoutEmpty(const YAML::Node& node) {
   return kept;
 }
 
+// Writes a list of one number as the number, which means the same.
+void WriteSingleNumbers(const std::string& field, std::string& json) {
+  const std::string begin = absl::StrCat("\"", field, "\": [");
+  for (size_t at = 0; (at = json.find(begin, at)) != std::string::npos; ++at) {
+    const size_t first = at + begin.size();
+    const size_t end = json.find(']', first);
+    const std::string list = json.substr(first, end - first);
+    const absl::string_view one = absl::StripAsciiWhitespace(list);
+    if (one.empty() || absl::StrContains(one, ",")) continue;
+    json.replace(first - 1, end - first + 2, std::string(one));
+  }
+}
+
 }  // namespace
 
 std::string SpecJson(const v1::JobSpec& spec) {
@@ -59,6 +74,8 @@ std::string SpecJson(const v1::JobSpec& spec) {
   if (CountsLater(spec))
     DP_CHECK(
         absl::StrReplaceAll({{absl::StrCat("\n \"ranks\": ", spec.ranks(), ","), ""}}, &json) == 1);
+  WriteSingleNumbers("mean", json);
+  WriteSingleNumbers("std", json);
   return json;
 }
 

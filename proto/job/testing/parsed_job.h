@@ -26,7 +26,9 @@ train:
   optimizer: {sgd: {learningRate: 0.1}}
 )";
 
-inline std::optional<model::Shape> Image28(const std::string&) { return model::Shape{1, 28, 28}; }
+inline std::optional<SampleForm> Image28(const v1::DataSpec&) {
+  return SampleForm{.shape = {1, 28, 28}, .classes = 10};
+}
 
 inline client::JobFile Parsed(const std::string& text,
                               const std::vector<std::string>& overrides = {}) {
@@ -37,8 +39,8 @@ inline client::JobFile Parsed(const std::string& text,
 }
 
 inline absl::Status CheckJob(const client::JobFile& job,
-                             const SampleShape& sample_shape = Image28) {
-  return CheckJob(job.spec, job.source, sample_shape);
+                             const FormOfSamples& form_of_samples = Image28) {
+  return CheckJob(job.spec, job.source, form_of_samples);
 }
 
 inline std::string ErrorSetting(const std::string& override, const std::string& text = kMinimal) {

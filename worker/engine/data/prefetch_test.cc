@@ -66,5 +66,49 @@ TEST_F(PrefetchTest, CanBeDroppedInTheMiddle) {
   EXPECT_NE(prefetch.Next(), nullptr);
 }
 
+TEST_F(PrefetchTest, SeveralThreadsGiveTheSameStepsInTheSameOrder) {
+  Prefetch prefetch(data_, sampler_, 0, 100, /*threads=*/3);
+  std::vector<float> first;
+  while (const Prefetch::Step* step = prefetch.Next()) first.push_back(step->batch.images[0]);
+  EXPECT_THAT(first, ElementsAre(1, 7, 13, 19));
+  EXPECT_EQ(prefetch.status(), absl::OkStatus());
+}
+
+// Samples above 9 cannot be read. Each sample is its epoch, and its number is to be predicted.
+class BrokenDataset final : public CountingDataset {
+ public:
+  model::Shape target_shape() const override { return {1}; }
+  absl::Status Read(const SampleRows& rows) const override {
+    for (size_t i = 0; i < rows.samples.size(); ++i) {
+      if (rows.samples[i] > 9) return absl::InvalidArgumentError("/d/x.png is damaged");
+      rows.inputs[i] = static_cast<float>(rows.epoch);
+      rows.targets[i] = static_cast<float>(rows.samples[i]);
+    }
+    return absl::OkStatus();
+  }
+};
+
+TEST_F(PrefetchTest, ASampleThatCannotBeReadEndsTheSteps) {
+  const BrokenDataset broken;
+  for (const int threads : {1, 3}) {
+    Prefetch prefetch(broken, sampler_, 0, 0, threads);
+    EXPECT_NE(prefetch.Next(), nullptr);
+    EXPECT_EQ(prefetch.Next(), nullptr);
+    EXPECT_EQ(prefetch.status().message(), "/d/x.png is damaged");
+    EXPECT_EQ(prefetch.Next(), nullptr);
+  }
+}
+
+TEST_F(PrefetchTest, TargetsAreReadAsTheEpochHasThem) {
+  const BrokenDataset data;
+  GlobalBatchSampler sampler({.n = 20, .global_batch_size = 3, .shuffle = false});
+  sampler.SetEpoch(5);
+  Prefetch prefetch(data, sampler, 1, 0);
+  const Batch& batch = prefetch.Next()->batch;
+  EXPECT_THAT(batch.images, ElementsAre(5, 5, 5));
+  EXPECT_THAT(batch.targets, ElementsAre(3, 4, 5));
+  EXPECT_TRUE(batch.labels.empty());
+}
+
 }  // namespace
 }  // namespace dp::engine

@@ -52,6 +52,7 @@ GlobalBatchSampler::GlobalBatchSampler(const GlobalBatchOptions& options) : opti
 }
 
 void GlobalBatchSampler::SetEpoch(uint64_t epoch) {
+  epoch_ = epoch;
   order_ = Order(options_.n, options_.shuffle, options_.seed + epoch);
 }
 

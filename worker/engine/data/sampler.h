@@ -54,6 +54,7 @@ class GlobalBatchSampler {
 
   // Draws the order of `epoch`. Epoch 0 is drawn at construction.
   void SetEpoch(uint64_t epoch);
+  uint64_t epoch() const { return epoch_; }
 
   // Steps of an epoch, equal on all ranks.
   int64_t steps() const;
@@ -64,6 +65,7 @@ class GlobalBatchSampler {
 
  private:
   const GlobalBatchOptions options_;
+  uint64_t epoch_ = 0;
   std::vector<int64_t> order_;
 };
 

@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/data/sample_set.h"
 #include "worker/engine/data/dataset.h"
-#include "worker/engine/data/idx_dataset.h"
 #include "worker/engine/data/token_file.h"
 
 namespace dp::engine {
+
+using data::Split;
 
 struct TokenDatasetOptions {
   TokenFormat format = TokenFormat::kText;

@@ -36,7 +36,8 @@ engine::Batch StepParts::PartOf(const engine::Batch& share, int index) {
           .labels = RowsFrom(share.labels, rows_of_share, first, rows, labels_),
           .samples = RowsFrom(share.samples, rows_of_share, first, rows, samples_),
           .count = std::min(rows_, share.count - rows_ * index),
-          .draw = share.draw};
+          .draw = share.draw,
+          .targets = RowsFrom(share.targets, rows_of_share, first, rows, targets_)};
 }
 
 }  // namespace dp::trainer

@@ -29,6 +29,7 @@ class StepParts {
   std::vector<float> images_;
   std::vector<int32_t> labels_;
   std::vector<int64_t> samples_;
+  std::vector<float> targets_;
 };
 
 }  // namespace dp::trainer

@@ -115,10 +115,11 @@ absl::Status TrainLoop::RunPass() {
 
 absl::Status TrainLoop::RunSteps(int64_t first_step) {
   engine::Prefetch prefetch(parts_.train_set, parts_.sampler, first_step,
-                            static_cast<uint64_t>(parts_.progress.steps()));
+                            static_cast<uint64_t>(parts_.progress.steps()),
+                            parts_.plan.data.prefetch_threads);
   while (!epoch_begun() && !finished() && !leaving_) {
     const engine::Prefetch::Step* step = prefetch.Next();
-    if (step == nullptr) break;
+    if (step == nullptr) return prefetch.status();
     DP_RETURN_IF_ERROR(RunStep(*step));
   }
   return absl::OkStatus();
@@ -256,7 +257,8 @@ absl::StatusOr<Evaluation> TrainLoop::EvaluateResult(int batch) {
     model.device->Write(average, weights);
   }
   absl::StatusOr<Evaluation> evaluation =
-      Evaluate(parts_.model, parts_.test_set, batch, parts_.group);
+      Evaluate(parts_.model, parts_.test_set, batch, parts_.group,
+               parts_.plan.data.prefetch_threads);
   if (model.average_evaluates) model.device->Write(trained, weights);
   return evaluation;
 }

@@ -18,8 +18,10 @@ absl::Status TrainLoop::RunProgram(int64_t first_step) {
     engine::NumberedSteps steps(parts_.sampler, first_step, first_draw);
     return RunProgram([&] { return steps.Next(); });
   }
-  engine::Prefetch prefetch(parts_.train_set, parts_.sampler, first_step, first_draw);
-  return RunProgram([&] { return prefetch.Next(); });
+  engine::Prefetch prefetch(parts_.train_set, parts_.sampler, first_step, first_draw,
+                            parts_.plan.data.prefetch_threads);
+  DP_RETURN_IF_ERROR(RunProgram([&] { return prefetch.Next(); }));
+  return prefetch.status();
 }
 
 absl::Status TrainLoop::RunProgram(const std::function<const engine::Prefetch::Step*()>& next) {

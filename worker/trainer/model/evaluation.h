@@ -22,6 +22,7 @@ struct Evaluation {
 // network must be compiled for at least ceil(global_batch_size / ranks) rows. Errors: those of the
 // group; those of the device, in which case this rank's share reaches no other rank.
 absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dataset,
-                                    int global_batch_size, engine::Group& group);
+                                    int global_batch_size, engine::Group& group,
+                                    int prefetch_threads = 1);
 
 }  // namespace dp::trainer

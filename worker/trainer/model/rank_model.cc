@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "proto/job/classifier_check.h"
 
 namespace dp::trainer {
 namespace {
@@ -64,11 +65,14 @@ engine::StepTail RankModel::ReadTail() const {
 absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
                                                              const engine::Dataset& dataset) {
   const model::Shape& shape = dataset.sample_shape();
-  if (std::holds_alternative<engine::NormLoss>(plan.loss)) {
-    return model::CheckShapes(model::WithOutputs(plan.layers, dataset.classes()), shape);
+  if (dataset.of_tokens()) {
+    return model::CheckLanguageModel(plan.layers, static_cast<int>(shape[0]), dataset.classes());
   }
-  if (!dataset.of_tokens()) return model::CheckClassifier(plan.layers, shape, dataset.classes());
-  return model::CheckLanguageModel(plan.layers, static_cast<int>(shape[0]), dataset.classes());
+  const SampleForm form = {.shape = shape,
+                           .classes = dataset.classes(),
+                           .exactly = plan.data.classes > 0,
+                           .targets = dataset.target_shape()};
+  return CheckFits(plan.layers, form, std::holds_alternative<engine::NormLoss>(plan.loss));
 }
 
 absl::StatusOr<engine::ParameterLayout> LayOutModel(const TrainingPlan& plan,

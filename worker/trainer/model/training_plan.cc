@@ -3,8 +3,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "proto/convert/time.h"
+#include "proto/job/data_check.h"
 #include "proto/job/job_spec.h"
 #include "proto/job/model_layers.h"
+#include "worker/trainer/model/data_plan.h"
 #include "worker/trainer/model/schedule_plan.h"
 
 namespace dp::trainer {
@@ -15,26 +17,11 @@ Number OrDefault(Number value, Number fallback) {
   return value == 0 ? fallback : value;
 }
 
-engine::IdxDatasetOptions ImagesOf(const v1::DataSpec& spec) {
-  return {.dir = spec.dir(),
-          .mean = static_cast<float>(spec.mean()),
-          .std = spec.has_std() ? static_cast<float>(spec.std()) : 1.0f};
-}
-
 engine::SgdOptions SgdOf(const v1::SgdSpec& spec) {
   return {.learning_rate = spec.learning_rate(),
           .momentum = static_cast<float>(spec.momentum()),
           .weight_decay = static_cast<float>(spec.weight_decay()),
           .nesterov = spec.nesterov()};
-}
-
-engine::TokenDatasetOptions TextOf(const v1::DataSpec& spec) {
-  const bool tokens = spec.kind() == "tokens";
-  return {.format = tokens ? engine::TokenFormat::kTokens : engine::TokenFormat::kText,
-          .train = {spec.train().begin(), spec.train().end()},
-          .test = {spec.test().begin(), spec.test().end()},
-          .context = spec.context(),
-          .vocabulary = OrDefault(spec.vocabulary(), tokens ? 50257 : 256)};
 }
 
 engine::AdamWOptions AdamWOf(const v1::AdamWSpec& spec) {
@@ -72,7 +59,9 @@ absl::StatusOr<engine::Precision> PrecisionOf(const std::string& name) {
       absl::StrCat("train.precision: '", name, "' is unknown; use float32, tf32 or bf16"));
 }
 
-engine::Loss LossOf(const v1::LossSpec& spec) {
+// Without a loss in the job, data with targets takes the squared error.
+engine::Loss LossOf(const v1::TrainSpec& train) {
+  const v1::LossSpec& spec = train.loss();
   switch (spec.kind_case()) {
     case v1::LossSpec::kMse:
       return engine::MseLoss();
@@ -82,8 +71,10 @@ engine::Loss LossOf(const v1::LossSpec& spec) {
       return engine::BceLoss();
     case v1::LossSpec::kNorm:
       return engine::NormLoss();
-    case v1::LossSpec::kCrossEntropy:
     case v1::LossSpec::KIND_NOT_SET:
+      if (dp::HasTargets(train.data())) return engine::MseLoss();
+      break;
+    case v1::LossSpec::kCrossEntropy:
       break;
   }
   return engine::CrossEntropyLoss{.label_smoothing = spec.cross_entropy().label_smoothing()};
@@ -99,7 +90,7 @@ CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {
 }  // namespace
 
 int64_t TokensPerSample(const TrainingPlan& plan) {
-  const auto* text = std::get_if<engine::TokenDatasetOptions>(&plan.data);
+  const auto* text = std::get_if<engine::TokenDatasetOptions>(&plan.data.source);
   return text == nullptr ? 0 : text->context;
 }
 
@@ -137,17 +128,9 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   plan.steps_per_epoch = train.steps_per_epoch();
   plan.shuffle = !train.data().has_shuffle() || train.data().shuffle();
   plan.drop_last = train.data().drop_last();
-  const bool images = train.data().kind().empty() || train.data().kind() == "images";
-  if (!images && train.data().context() < 1) {
-    return absl::InvalidArgumentError("train.data.context is missing");
-  }
-  if (images) {
-    plan.data = ImagesOf(train.data());
-  } else {
-    plan.data = TextOf(train.data());
-  }
+  DP_ASSIGN_OR_RETURN(plan.data, PlanData(train));
   DP_ASSIGN_OR_RETURN(plan.layers, ModelLayers(train.model()));
-  plan.loss = LossOf(train.loss());
+  plan.loss = LossOf(train);
   DP_ASSIGN_OR_RETURN(plan.precision, PrecisionOf(train.precision()));
   plan.deterministic = !train.has_deterministic() || train.deterministic();
   plan.optimizer = UpdateOf(train.optimizer());

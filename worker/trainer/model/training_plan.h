@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -9,7 +10,10 @@
 #include "absl/time/time.h"
 #include "base/model/layer_spec.h"
 #include "dp/v1/job_spec.pb.h"
-#include "worker/engine/data/idx_dataset.h"
+#include "worker/engine/data/array_dataset.h"
+#include "worker/engine/data/augmented_dataset.h"
+#include "worker/engine/data/folder_dataset.h"
+#include "worker/engine/data/synthetic_dataset.h"
 #include "worker/engine/data/token_dataset.h"
 #include "worker/engine/device/device.h"
 #include "worker/engine/nn/adamw.h"
@@ -39,6 +43,17 @@ struct InitialWeights {
   std::vector<std::string> drawn;  // patterns of names, as a shell's, of those drawn all the same
 };
 
+// The samples, and what is done with them.
+struct DataPlan {
+  std::variant<engine::ArrayDatasetOptions, engine::FolderDatasetOptions,
+               engine::SyntheticDatasetOptions, engine::TokenDatasetOptions>
+      source;
+  double validation = 0;  // share of the training set that takes the place of a test set; 0: none
+  std::optional<engine::AugmentOptions> augment;
+  int prefetch_threads = 1;
+  int classes = 0;  // as the job gives them; 0: the labels decide
+};
+
 // A train job's settings, with all defaults filled in (docs/job-file.md lists them).
 struct TrainingPlan {
   uint64_t seed = 0;
@@ -49,7 +64,7 @@ struct TrainingPlan {
   int64_t steps_per_epoch = 0;  // 0: a pass over the data
   bool shuffle = true;
   bool drop_last = false;
-  std::variant<engine::IdxDatasetOptions, engine::TokenDatasetOptions> data;
+  DataPlan data;
   std::vector<model::LayerSpec> layers;
   engine::Loss loss = engine::CrossEntropyLoss();
   engine::Precision precision = engine::Precision::kFloat32;

@@ -7,7 +7,9 @@
 namespace dp::trainer {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 absl::StatusOr<TrainingPlan> Plan(const std::string& text) {
   v1::JobSpec spec;
@@ -26,7 +28,8 @@ TEST(TrainingPlanTest, WhatIsNotSaidTakesItsDefault) {
   EXPECT_EQ(plan->bucket_bytes_max, 25 << 20);
   EXPECT_EQ(plan->evaluate_every, 1);
   EXPECT_TRUE(plan->shuffle);
-  EXPECT_EQ(std::get<engine::IdxDatasetOptions>(plan->data).std, 1.0f);
+  EXPECT_THAT(std::get<engine::ArrayDatasetOptions>(plan->data.source).normalization.std,
+              IsEmpty());
 }
 
 TEST(TrainingPlanTest, EveryPrecisionHasItsName) {
@@ -62,7 +65,8 @@ TEST(TrainingPlanTest, WhatIsSaidIsTaken) {
   EXPECT_EQ(plan->evaluate_every, 0);
   EXPECT_EQ(plan->precision, engine::Precision::kBfloat16);
   EXPECT_FALSE(plan->shuffle);
-  EXPECT_EQ(std::get<engine::IdxDatasetOptions>(plan->data).std, 0.25f);
+  EXPECT_THAT(std::get<engine::ArrayDatasetOptions>(plan->data.source).normalization.std,
+              ElementsAre(0.25f));
   ASSERT_EQ(plan->layers.size(), 1u);
   const auto& conv = std::get<model::Conv2d>(plan->layers[0].kind);
   EXPECT_EQ(conv.out, 8);
@@ -89,7 +93,7 @@ TEST(TrainingPlanTest, ATextAndAdamWAreTaken) {
               model { preset: 'gpt' }
               optimizer { adamw { learning_rate: 1 beta1: 0 decay: 'all' } } })");
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const auto& text = std::get<engine::TokenDatasetOptions>(plan->data);
+  const auto& text = std::get<engine::TokenDatasetOptions>(plan->data.source);
   EXPECT_EQ(text.format, engine::TokenFormat::kTokens);
   EXPECT_EQ(text.train.size(), 2u);
   EXPECT_EQ(text.context, 64);
@@ -135,6 +139,66 @@ TEST(TrainingPlanTest, BatchesAndEpochsAreTaken) {
   EXPECT_EQ(plan->accumulate, 2);
   EXPECT_EQ(plan->steps_per_epoch, 7);
   EXPECT_EQ(Plan("train { }")->accumulate, 1);
+}
+
+TEST(TrainingPlanTest, SamplesOfOtherKindsAreTaken) {
+  const auto plan = Plan(R"(
+      train { data { kind: 'cifar100' dir: '/c' mean: 0.5 mean: 0.25 mean: 0 classes: 100 } })");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto& samples = std::get<engine::ArrayDatasetOptions>(plan->data.source);
+  EXPECT_EQ(std::get<data::CifarSource>(samples.source).kind, data::Cifar::k100);
+  EXPECT_THAT(samples.normalization.mean, ElementsAre(0.5f, 0.25f, 0));
+  EXPECT_EQ(plan->data.classes, 100);
+}
+
+TEST(TrainingPlanTest, ArraysAndTablesAreTaken) {
+  const auto arrays = Plan(R"(train { data { kind: 'arrays' validation: 0.25
+      arrays { train { inputs: '/x.npy' labels: '/y.npy' } } } })");
+  ASSERT_TRUE(arrays.ok()) << arrays.status();
+  EXPECT_EQ(arrays->data.validation, 0.25);
+  const auto source = [](const absl::StatusOr<TrainingPlan>& plan) {
+    return std::get<engine::ArrayDatasetOptions>(plan->data.source).source;
+  };
+  EXPECT_EQ(std::get<data::ArraySource>(source(arrays)).train.labels, "/y.npy");
+  const auto csv = Plan(R"(train { data { kind: 'csv' train: '/a' train: '/b' test: '/c'
+      csv { header: false delimiter: ';' inputs: '1' labels: '2' } } })");
+  ASSERT_TRUE(csv.ok()) << csv.status();
+  const data::CsvSource table = std::get<data::CsvSource>(source(csv));
+  EXPECT_THAT(table.train.paths, ElementsAre("/a", "/b"));
+  EXPECT_THAT(table.test.paths, ElementsAre("/c"));
+  EXPECT_EQ(table.test.header, false);
+  EXPECT_EQ(table.test.delimiter, ';');
+  EXPECT_EQ(table.train.labels, "2");
+}
+
+TEST(TrainingPlanTest, FoldersOfImagesAreTakenWithTheirChanges) {
+  const auto plan = Plan(R"(train { seed: 7 data { kind: 'imageFolder' dir: '/d' size: 32 size: 48
+      augment { flip: true crop { padding: 4 } resized_crop {} } } })");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto& folder = std::get<engine::FolderDatasetOptions>(plan->data.source);
+  EXPECT_EQ(folder.columns, 48);
+  EXPECT_EQ(folder.channels, 3);
+  EXPECT_EQ(folder.resized_crop->area_min, 0.08);
+  EXPECT_EQ(folder.resized_crop->seed, 7u);
+  EXPECT_TRUE(plan->data.augment->flip);
+  EXPECT_EQ(plan->data.augment->padding, 4);
+  EXPECT_FALSE(Plan("train { data { kind: 'imageFolder' } }").ok());
+}
+
+TEST(TrainingPlanTest, SyntheticSamplesAreTaken) {
+  const auto plan = Plan(R"(train { data { kind: 'synthetic' classes: 3
+      synthetic { shape: 4 samples: 50 } } })");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto& synthetic = std::get<engine::SyntheticDatasetOptions>(plan->data.source);
+  EXPECT_EQ(synthetic.test_samples, 5);
+  EXPECT_EQ(synthetic.shape, (model::Shape{4}));
+  EXPECT_FALSE(Plan("train { data { kind: 'synthetic' } }").ok());
+}
+
+TEST(TrainingPlanTest, AKindOfLaterReleasesIsNamedWithARemedy) {
+  EXPECT_EQ(Plan("train { data { kind: 'video' } }").status().message(),
+            "train.data.kind 'video' is unknown to this trainer; update dp on the workers, or use "
+            "another kind");
 }
 
 TEST(TrainingPlanTest, AnUnknownPresetIsNamed) {

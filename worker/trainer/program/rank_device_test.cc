@@ -48,7 +48,7 @@ TEST(MemoryRemedyTest, ABatchThatDoesNotFitIsSaidWithTheCardAndWhatToLower) {
             "raise train.accumulate, or try train.precision bf16; " +
                 std::string(kRefused));
   plan.precision = engine::Precision::kBfloat16;
-  plan.data = engine::TokenDatasetOptions{.context = 1024};
+  plan.data.source = engine::TokenDatasetOptions{.context = 1024};
   EXPECT_EQ(MemoryRemedy(plan, {}, 1),
             "train.globalBatchSize 64, of which this rank takes 1 sample a step, is too much for "
             "the memory of a GPU of unknown model: lower it, or spread it over more ranks, or "

@@ -9,15 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/overloaded.h"
 #include "base/program/log.h"
 #include "base/status.h"
 #include "base/timeouts.h"
 #include "client/connection.h"
 #include "client/grpc_store.h"
 #include "worker/engine/collectives/failure.h"
-#include "worker/engine/data/idx_dataset.h"
-#include "worker/engine/data/token_dataset.h"
 #include "worker/engine/ddp/reducer.h"
 #include "worker/engine/ddp/replica.h"
 #include "worker/trainer/checkpoint/checkpoint_files.h"
@@ -32,6 +29,7 @@
 #include "worker/trainer/loop/first_step_report.h"
 #include "worker/trainer/loop/handover_watch.h"
 #include "worker/trainer/loop/train_loop.h"
+#include "worker/trainer/model/open_data.h"
 #include "worker/trainer/model/rank_model.h"
 #include "worker/trainer/program/open_group.h"
 #include "worker/trainer/program/rank_cards.h"
@@ -58,31 +56,6 @@ constexpr absl::Duration kToldWithin = absl::Seconds(5);
 // The fields of the job file that name rank 0's output files.
 constexpr char kWeightsField[] = "train.output.weights";
 constexpr char kTraceField[] = "train.trace";
-
-struct Datasets {
-  std::unique_ptr<engine::Dataset> train;
-  std::unique_ptr<engine::Dataset> test;
-};
-
-absl::StatusOr<std::unique_ptr<engine::Dataset>> OpenDataset(const TrainingPlan& plan,
-                                                             engine::Split split) {
-  return std::visit(Overloaded{
-                        [&](const engine::IdxDatasetOptions& images) {
-                          return engine::OpenIdxDataset(images, split);
-                        },
-                        [&](const engine::TokenDatasetOptions& text) {
-                          return engine::OpenTokenDataset(text, split);
-                        },
-                    },
-                    plan.data);
-}
-
-absl::StatusOr<Datasets> OpenDatasets(const TrainingPlan& plan) {
-  Datasets data;
-  DP_ASSIGN_OR_RETURN(data.train, OpenDataset(plan, engine::Split::kTrain));
-  DP_ASSIGN_OR_RETURN(data.test, OpenDataset(plan, engine::Split::kTest));
-  return data;
-}
 
 // Adds the field of the job file that names the place, because the user can change that field.
 absl::Status Blame(absl::string_view field, const absl::Status& status) {
@@ -143,7 +116,7 @@ class RankProgram {
     DP_ASSIGN_OR_RETURN(const TrainingPlan plan, PlanTraining(session_.spec()));
     DP_ASSIGN_OR_RETURN(const Datasets data, OpenDatasets(plan));
     DP_ASSIGN_OR_RETURN(MetricLog metrics, MetricLog::Open(environment_.metrics_file, clock_));
-    DP_RETURN_IF_ERROR(CheckModel(plan, *data.train));
+    DP_RETURN_IF_ERROR(CheckModel(plan, data));
     DP_RETURN_IF_ERROR(CheckSomethingToTrain(plan, *data.train));
     if (environment_.rank == 0) DP_RETURN_IF_ERROR(CheckOutputs(plan));
     DP_RETURN_IF_ERROR(session_.AwaitSealed(TimeoutsOf(plan).rendezvous));
@@ -156,10 +129,28 @@ class RankProgram {
   }
 
  private:
-  // Finds a model that does not fit before this rank waits for others.
-  static absl::Status CheckModel(const TrainingPlan& plan, const engine::Dataset& dataset) {
-    DP_ASSIGN_OR_RETURN(const auto layers, CheckLayers(plan, dataset));
-    return LayOutModel(plan, layers).status();
+  // Finds a model that does not fit before this rank waits for others. The test may have classes
+  // that no sample for training has.
+  static absl::Status CheckModel(const TrainingPlan& plan, const Datasets& data) {
+    DP_ASSIGN_OR_RETURN(const auto layers, CheckLayers(plan, *data.train));
+    DP_RETURN_IF_ERROR(LayOutModel(plan, layers).status());
+    const model::Shape& shape = data.train->sample_shape();
+    if (data.test->sample_shape() != shape) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "samples of the test have the shape ", model::ShapeText(data.test->sample_shape()),
+          ", those for training ", model::ShapeText(shape), "; give sets of one shape"));
+    }
+    return CheckTestClasses(plan, data);
+  }
+
+  // The last layer of a preset fits the classes of the training set.
+  static absl::Status CheckTestClasses(const TrainingPlan& plan, const Datasets& data) {
+    DP_ASSIGN_OR_RETURN(const auto layers, CheckLayers(plan, *data.train));
+    const int64_t values = layers.back().out.back();
+    if (data.test->classes() <= values) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the test has labels up to ", data.test->classes() - 1, ", but the model gives ", values,
+        " values; give train.data.classes, and a last layer of as many"));
   }
 
   static absl::Status CheckSomethingToTrain(const TrainingPlan& plan,

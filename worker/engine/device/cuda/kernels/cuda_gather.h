@@ -12,7 +12,7 @@ struct ImageSet {
   const uint8_t* images = nullptr;  // samples x pixels
   const uint8_t* labels = nullptr;
   int64_t pixels = 0;
-  // A pixel x becomes (x / 255 - mean) / std, with the same bits as in IdxDataset.
+  // A pixel x becomes (x / 255 - mean) / std, with the same bits as in ArrayDataset.
   float mean = 0;
   float std = 1;
 };

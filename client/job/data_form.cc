@@ -1,0 +1,68 @@
+#include "client/job/data_form.h"
+
+#include "base/data/idx_file.h"
+#include "base/data/image_folder.h"
+#include "base/overloaded.h"
+#include "proto/job/data_source.h"
+
+namespace dp::client {
+namespace {
+
+using Form = std::optional<SampleForm>;
+
+Form FormOfShape(const absl::StatusOr<model::Shape>& shape, int classes) {
+  if (!shape.ok()) return std::nullopt;
+  return SampleForm{.shape = *shape, .classes = classes};
+}
+
+Form FormOfIdx(const std::string& dir) {
+  return FormOfShape(data::ReadIdxShape(dir), data::ReadIdxClasses(dir).value_or(0));
+}
+
+Form FormOfArrays(const data::ArrayFiles& files) {
+  const auto rows = data::ReadNpy(files.labels);
+  int classes = 0;
+  if (rows.ok() && rows->elements() == 1) {
+    const auto labels = data::LabelsFrom(*rows, files.labels);
+    if (labels.ok()) classes = labels->classes();
+  }
+  return FormOfShape(data::ReadArrayShape(files), classes);
+}
+
+Form FormOfSource(const data::SampleSource& source) {
+  return std::visit(
+      Overloaded{
+          [](const data::IdxSource& files) { return FormOfIdx(files.dir); },
+          [](const data::CifarSource& files) {
+            return Form(SampleForm{.shape = {3, 32, 32},
+                                   .classes = files.kind == data::Cifar::k10 ? 10 : 100});
+          },
+          [](const data::ArraySource& files) { return FormOfArrays(files.train); },
+          [](const data::CsvSource& files) {
+            if (files.train.paths.empty()) return Form();
+            return FormOfShape(data::ReadCsvShape(files.train), 0);
+          },
+      },
+      source);
+}
+
+Form FormOfFolder(const v1::DataSpec& spec) {
+  if (spec.size_size() != 2) return std::nullopt;
+  const auto classes = data::ListClasses(spec.dir());
+  return SampleForm{.shape = {spec.channels(), spec.size(0), spec.size(1)},
+                    .classes = classes.ok() ? static_cast<int>(classes->size()) : 0};
+}
+
+}  // namespace
+
+std::optional<SampleForm> FormOf(const v1::DataSpec& data) {
+  if (data.kind() == "imageFolder") return FormOfFolder(data);
+  if (data.kind() == "synthetic") {
+    return SampleForm{.shape = {data.synthetic().shape().begin(), data.synthetic().shape().end()},
+                      .classes = data.classes()};
+  }
+  const std::optional<data::SampleSource> source = SourceOf(data);
+  return source ? FormOfSource(*source) : std::nullopt;
+}
+
+}  // namespace dp::client

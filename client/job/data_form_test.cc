@@ -1,0 +1,69 @@
+#include "client/job/data_form.h"
+
+#include <zlib.h>
+
+#include <fstream>
+#include <string>
+
+#include "base/testing/scratch_dir.h"
+#include "gtest/gtest.h"
+
+namespace dp::client {
+namespace {
+
+class DataFormTest : public testing::Test {
+ protected:
+  // The first bytes of a file of images with 28 rows and 30 columns each.
+  static std::string Header(char magic = 3) {
+    return {0, 0, 8, magic, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 30};
+  }
+  std::string path(const std::string& name) const { return (dir_.path() / name).string(); }
+  void Write(const std::string& name, const std::string& bytes) {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+  }
+  std::optional<SampleForm> Form(const std::string& dir = "") const {
+    v1::DataSpec data;
+    data.set_kind("images");
+    data.set_dir(dir.empty() ? dir_.path().string() : dir);
+    return FormOf(data);
+  }
+
+  ScratchDir dir_;
+};
+
+TEST_F(DataFormTest, AnImageHasTheRowsAndColumnsOfItsFile) {
+  Write("train-images-idx3-ubyte", Header() + "pixels");
+  EXPECT_EQ(Form()->shape, (model::Shape{1, 28, 30}));
+  EXPECT_EQ(Form()->classes, 0);
+}
+
+TEST_F(DataFormTest, TheFileMayBeCompressed) {
+  const gzFile file = gzopen((path("train-images-idx3-ubyte.gz")).c_str(), "wb");
+  EXPECT_EQ(gzwrite(file, Header().data(), 16), 16);
+  gzclose(file);
+  EXPECT_EQ(Form()->shape, (model::Shape{1, 28, 30}));
+}
+
+TEST_F(DataFormTest, LabelsShowTheClasses) {
+  Write("train-images-idx3-ubyte", Header());
+  Write("train-labels-idx1-ubyte", std::string("\0\0\x08\1\0\0\0\2\7\3", 10));
+  EXPECT_EQ(Form()->classes, 8);
+}
+
+TEST_F(DataFormTest, AFileThatIsMissingCutShortOrSomethingElseHasNoForm) {
+  EXPECT_FALSE(Form("/no/such/dir").has_value());
+  Write("train-images-idx3-ubyte", Header().substr(0, 15));
+  EXPECT_FALSE(Form().has_value());
+  Write("train-images-idx3-ubyte", Header(1));
+  EXPECT_FALSE(Form().has_value());
+}
+
+TEST_F(DataFormTest, ImagesOfCifarHaveOneForm) {
+  v1::DataSpec data;
+  data.set_kind("cifar100");
+  EXPECT_EQ(FormOf(data)->shape, (model::Shape{3, 32, 32}));
+  EXPECT_EQ(FormOf(data)->classes, 100);
+}
+
+}  // namespace
+}  // namespace dp::client

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <optional>
+
+#include "base/data/sample_source.h"
+#include "dp/v1/job_spec.pb.h"
+
+namespace dp {
+
+// The files that a job's samples of numbers lie in. None for kinds without such files: texts,
+// folders of images, synthetic samples and kinds of later releases. Pure.
+std::optional<data::SampleSource> SourceOf(const v1::DataSpec& spec);
+
+}  // namespace dp

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/data/dataset.h"
+#include "worker/trainer/model/training_plan.h"
+
+namespace dp::trainer {
+
+struct Datasets {
+  std::unique_ptr<engine::Dataset> train;
+  std::unique_ptr<engine::Dataset> test;
+};
+
+// Opens the sets for training and for the test. Only the former is augmented. With
+// train.data.validation, both are parts of the training set.
+// Errors: those of the sets, SplitSamples and Augment.
+absl::StatusOr<Datasets> OpenDatasets(const TrainingPlan& plan);
+
+}  // namespace dp::trainer
