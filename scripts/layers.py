@@ -24,7 +24,7 @@ CUDA = "worker/engine/device/cuda"
 AGENT_ROOMS = rooms("worker/agent", "accounts sandbox processes gpus spool launch stores")
 TRAINER_ROOMS = rooms("worker/trainer", "model checkpoint loop program")
 CALLER = ["client", "proto", "store", "base"]
-DPCTL = ["client/dpctl", "client/dpctl/local", "client/job", "client", "proto/job", "proto", "base/security", "base"]
+DPCTL = ["client/dpctl", "client/dpctl/local", "client/job", "client", "proto/job", "proto", "base/data", "base/security", "base"]
 
 # A folder may include itself and the folders listed for it. The longest matching prefix of a file decides. A
 # folder with its own line is not part of the folder above it.

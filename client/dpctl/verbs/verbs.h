@@ -15,6 +15,7 @@ std::unique_ptr<Command> MakeAudit();
 std::unique_ptr<Command> MakeCancel();
 std::unique_ptr<Command> MakeCheckpoints();
 std::unique_ptr<Command> MakeCompletion();
+std::unique_ptr<Command> MakeData();
 std::unique_ptr<Command> MakeDescribe();
 std::unique_ptr<Command> MakeDrain();
 std::unique_ptr<Command> MakeEvents();
@@ -45,14 +46,19 @@ std::unique_ptr<Command> MakeWorkers();
 inline std::vector<std::unique_ptr<Command>> AllCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   for (auto* make :
-       {MakeSubmit,  MakeRun,     MakeTorchrun, MakeLaunch, MakePs,          MakeDescribe,
-        MakeLogs,    MakeWait,    MakeCancel,   MakeRm,     MakePrune,       MakeHold,
-        MakeRelease, MakeRequeue, MakePriority, MakeEvents, MakeCheckpoints, MakeWorkers,
-        MakeDrain,   MakeUndrain, MakeStore,    MakeLogin,  MakeLogout,      MakeWhoAmI,
-        MakeToken,   MakeGrant,   MakeRevoke,   MakeAccess, MakeAudit,       MakeCompletion})
+       {MakeSubmit,    MakeRun,     MakeTorchrun, MakeLaunch, MakePs,          MakeDescribe,
+        MakeLogs,      MakeWait,    MakeCancel,   MakeRm,     MakePrune,       MakeHold,
+        MakeRelease,   MakeRequeue, MakePriority, MakeEvents, MakeCheckpoints, MakeWorkers,
+        MakeDrain,     MakeUndrain, MakeStore,    MakeData,   MakeLogin,       MakeLogout,
+        MakeWhoAmI,    MakeToken,   MakeGrant,    MakeRevoke, MakeAccess,      MakeAudit,
+        MakeCompletion})
     commands.push_back(make());
   return commands;
 }
+
+// The verbs of `data`.
+std::unique_ptr<Command> MakeDataConvert();
+std::unique_ptr<Command> MakeDataInspect();
 
 // The verbs of `store`.
 std::unique_ptr<Command> MakeStoreGet();

@@ -1,5 +1,7 @@
 #include "client/dpctl/view/json_writer.h"
 
+#include <cmath>
+
 #include "absl/strings/str_format.h"
 #include "base/utf8.h"
 
@@ -68,6 +70,12 @@ void JsonWriter::Int(int64_t value) {
 void JsonWriter::UInt(uint64_t value) {
   BeforeValue();
   out_ << value;
+}
+
+void JsonWriter::Double(double value) {
+  if (!std::isfinite(value)) return Null();
+  BeforeValue();
+  out_ << absl::StrFormat("%.9g", value);
 }
 
 void JsonWriter::Bool(bool value) {

@@ -31,6 +31,8 @@ class JsonWriter {
   void String(absl::string_view value);
   void Int(int64_t value);
   void UInt(uint64_t value);
+  // Null for a number that is not finite, which JSON does not have.
+  void Double(double value);
   void Bool(bool value);
   void Null();
 

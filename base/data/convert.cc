@@ -1,0 +1,185 @@
+#include "base/data/convert.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/data/csv_file.h"
+#include "base/data/file_bytes.h"
+#include "base/data/idx_file.h"
+#include "base/data/npy_file.h"
+#include "base/data/recognize.h"
+#include "base/status.h"
+
+namespace dp::data {
+namespace {
+
+// The bytes of a file, written beside its place and renamed when they are complete.
+class NewFile {
+ public:
+  explicit NewFile(std::string path) : path_(std::move(path)), out_(unfinished(), kMode) {}
+  ~NewFile() {
+    std::error_code ignored;
+    if (!kept_) std::filesystem::remove(unfinished(), ignored);
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  void Write(const void* bytes, int64_t size) { out_.write(static_cast<const char*>(bytes), size); }
+  void Write(const std::string& bytes) { Write(bytes.data(), std::ssize(bytes)); }
+
+  absl::Status Finish() {
+    out_.close();
+    if (!out_) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path_));
+    std::error_code error;
+    std::filesystem::rename(unfinished(), path_, error);
+    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot write ", path_));
+    kept_ = true;
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr auto kMode = std::ios::binary | std::ios::trunc;
+  std::string unfinished() const { return path_ + ".unfinished"; }
+
+  const std::string path_;
+  std::ofstream out_;
+  bool kept_ = false;
+};
+
+std::string NpyTypeOf(ElementType type, bool big_endian) {
+  const int64_t size = SizeOf(type);
+  const char kind = IsFloat(type) ? 'f' : type == ElementType::kUint8 ? 'u' : 'i';
+  return absl::StrCat(size == 1 ? "|" : big_endian ? ">" : "<", std::string(1, kind), size);
+}
+
+// NumPy aligns the elements to 64 bytes.
+std::string NpyHeaderOf(const Rows& rows) {
+  std::string header = absl::StrCat("{'descr': '", NpyTypeOf(rows.type(), rows.big_endian()),
+                                    "', 'fortran_order': False, ", "'shape': (", rows.size(), ", ",
+                                    absl::StrJoin(rows.shape(), ", "), "), }");
+  constexpr size_t kBefore = 10;
+  header.append(63 - (kBefore + header.size()) % 64, ' ');
+  header += '\n';
+  std::string begin("\x93NUMPY\1\0", 8);
+  begin += static_cast<char>(header.size() & 0xff);
+  begin += static_cast<char>(header.size() >> 8);
+  return begin + header;
+}
+
+struct IdxForm {
+  ElementType type;
+  char code;
+  const char* name;
+};
+constexpr IdxForm kIdxForms[] = {
+    {ElementType::kUint8, 0x08, "ubyte"},   {ElementType::kInt8, 0x09, "byte"},
+    {ElementType::kInt16, 0x0b, "short"},   {ElementType::kInt32, 0x0c, "int"},
+    {ElementType::kFloat32, 0x0d, "float"}, {ElementType::kFloat64, 0x0e, "double"},
+};
+
+std::string BigEndianWordOf(int64_t value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+  return bytes;
+}
+
+// Samples of a single number have one axis in the file.
+std::vector<int64_t> AxesOf(const Rows& rows) {
+  std::vector<int64_t> axes = {rows.size()};
+  if (rows.shape() != model::Shape{1}) {
+    axes.insert(axes.end(), rows.shape().begin(), rows.shape().end());
+  }
+  return axes;
+}
+
+absl::StatusOr<std::string> IdxHeaderOf(const Rows& rows, const std::string& to) {
+  const std::vector<int64_t> axes = AxesOf(rows);
+  const auto* const form =
+      std::find_if(std::begin(kIdxForms), std::end(kIdxForms),
+                   [&](const IdxForm& each) { return each.type == rows.type(); });
+  if (form == std::end(kIdxForms)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("IDX files have no ", NameOf(rows.type()), "; write .npy instead"));
+  }
+  const std::string ending = absl::StrCat("-idx", axes.size(), "-", form->name);
+  if (!absl::EndsWith(to, ending)) {
+    return absl::InvalidArgumentError(absl::StrCat(to, ": the samples are ", axes.size(),
+                                                   " axes of ", NameOf(rows.type()),
+                                                   "; give a name that ends in ", ending));
+  }
+  for (const int64_t axis : axes) {
+    if (axis > 0xffffffff) return absl::InvalidArgumentError("more than 2^32 samples");
+  }
+  std::string header{0, 0, form->code, static_cast<char>(axes.size())};
+  for (const int64_t axis : axes) header += BigEndianWordOf(axis);
+  return header;
+}
+
+void WriteRows(const Rows& rows, bool swap, NewFile& file) {
+  const int64_t size = SizeOf(rows.type());
+  const int64_t row_bytes = size * rows.elements();
+  std::vector<uint8_t> swapped(swap ? static_cast<size_t>(row_bytes) : 0);
+  for (int64_t row = 0; row < rows.size(); ++row) {
+    const uint8_t* bytes = rows.bytes(row);
+    for (int64_t i = 0; swap && i < row_bytes; i += size) {
+      std::reverse_copy(bytes + i, bytes + i + size, swapped.begin() + i);
+    }
+    file.Write(swap ? swapped.data() : bytes, row_bytes);
+  }
+}
+
+absl::StatusOr<Rows> ReadAnyRows(const std::string& from) {
+  if (absl::StrContains(from, "#")) return ReadNpy(from);
+  DP_ASSIGN_OR_RETURN(const Format format, Recognize(from));
+  if (format == Format::kIdxFile) return ReadIdx(from);
+  if (format == Format::kNpyFile) return ReadNpy(from);
+  if (format == Format::kCsvFile) return ReadCsvTable(from);
+  return absl::InvalidArgumentError(absl::StrCat(
+      from, " is ", NameOf(format),
+      "; only IDX, NPY and CSV files are converted to .npy or IDX, and texts to .bin"));
+}
+
+absl::Status WriteTokens(const std::string& from, const std::string& to) {
+  DP_ASSIGN_OR_RETURN(const FileBytes text, OpenFile(from));
+  NewFile file(to);
+  for (const uint8_t byte : text.bytes) {
+    const uint8_t token[] = {byte, 0};
+    file.Write(token, 2);
+  }
+  return file.Finish();
+}
+
+}  // namespace
+
+absl::Status Convert(const std::string& from, const std::string& to) {
+  std::error_code error;
+  if (std::filesystem::exists(to, error)) {
+    return absl::AlreadyExistsError(absl::StrCat(to, " is there; remove it, or give another name"));
+  }
+  if (absl::EndsWith(to, ".bin")) return WriteTokens(from, to);
+  const bool npy = absl::EndsWith(to, ".npy");
+  if (!npy && !absl::StrContains(to, "-idx")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(to,
+                     ": give a name that ends in .npy, in -idxN-TYPE such as "
+                     "train-images-idx3-ubyte, or in .bin for tokens"));
+  }
+  DP_ASSIGN_OR_RETURN(const Rows rows, ReadAnyRows(from));
+  std::string header = NpyHeaderOf(rows);
+  if (!npy) {
+    DP_ASSIGN_OR_RETURN(header, IdxHeaderOf(rows, to));
+  }
+  NewFile file(to);
+  file.Write(header);
+  WriteRows(rows, !npy && !rows.big_endian() && SizeOf(rows.type()) > 1, file);
+  return file.Finish();
+}
+
+}  // namespace dp::data

@@ -1,0 +1,279 @@
+#include "base/data/describe.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "base/data/cifar_file.h"
+#include "base/data/csv_file.h"
+#include "base/data/file_bytes.h"
+#include "base/data/idx_file.h"
+#include "base/data/image_codec.h"
+#include "base/data/image_folder.h"
+#include "base/data/npy_file.h"
+#include "base/data/statistics.h"
+#include "base/data/zip_member.h"
+#include "base/status.h"
+
+namespace dp::data {
+namespace {
+
+constexpr int64_t kImagesMeasuredMax = 1000;
+// Longer lists of means and deviations help nobody who writes a job file.
+constexpr size_t kChannelsWrittenMax = 16;
+constexpr int64_t kTokenHeaderBytes = 1024;
+constexpr int64_t kImageEdge = 224;
+
+std::string ListOf(const std::vector<double>& numbers) {
+  const auto text = [](std::string* out, double number) {
+    absl::StrAppend(out, absl::StrFormat("%.4g", number));
+  };
+  if (numbers.size() == 1) return absl::StrFormat("%.4g", numbers[0]);
+  return absl::StrCat("[", absl::StrJoin(numbers, ", ", text), "]");
+}
+
+// A mapping to mean 0 and deviation 1, where it is short and no deviation is zero.
+void AddNormalization(Description& description) {
+  const auto& std = description.std;
+  const bool constant =
+      std::any_of(std.begin(), std.end(), [](double each) { return !(each > 0); });
+  if (std.empty() || constant || std.size() > kChannelsWrittenMax) return;
+  description.job_lines.push_back("mean: " + ListOf(description.mean));
+  description.job_lines.push_back("std: " + ListOf(description.std));
+}
+
+void TakeRows(const Rows& rows, Description& description) {
+  description.element_type = std::string(NameOf(rows.type()));
+  description.samples = rows.size();
+  description.shape = rows.shape();
+  const ChannelSums sums = SumsOf(rows);
+  description.mean = sums.mean();
+  description.std = sums.std();
+  description.measured = rows.size();
+}
+
+void TakeSet(const SampleSet& set, Description& description) {
+  TakeRows(set.inputs, description);
+  description.class_counts = ClassCounts(set.labels);
+  for (size_t i = 0; i < description.class_counts.size(); ++i) {
+    description.classes.push_back(absl::StrCat(i));
+  }
+}
+
+// The samples of the test set; 0 where there is none.
+int64_t CountOf(const absl::StatusOr<SampleSet>& test) {
+  return test.ok() ? test->inputs.size() : 0;
+}
+
+void KeepSomeWithoutTest(Description& description) {
+  if (description.test_samples == 0) description.job_lines.push_back("validation: 0.1");
+}
+
+absl::Status DescribeIdxDirectory(const std::string& path, Description& description) {
+  DP_ASSIGN_OR_RETURN(const SampleSet train, ReadIdxSet(path, Split::kTrain));
+  TakeSet(train, description);
+  description.test_samples = CountOf(ReadIdxSet(path, Split::kTest));
+  description.job_lines = {"kind: images", "dir: " + path};
+  return absl::OkStatus();
+}
+
+absl::Status DescribeCifar(const std::string& path, Cifar kind, Description& description) {
+  DP_ASSIGN_OR_RETURN(const SampleSet train, ReadCifarSet(path, kind, Split::kTrain));
+  TakeSet(train, description);
+  description.test_samples = CountOf(ReadCifarSet(path, kind, Split::kTest));
+  description.job_lines = {kind == Cifar::k10 ? "kind: cifar10" : "kind: cifar100", "dir: " + path};
+  return absl::OkStatus();
+}
+
+// The channels of an image, one after another.
+std::vector<float> PlanesOf(const Image& image) {
+  const int64_t pixels = image.rows * image.columns;
+  std::vector<float> planes(image.bytes.size());
+  for (int64_t i = 0; i < pixels; ++i) {
+    for (int64_t channel = 0; channel < image.channels; ++channel) {
+      planes[channel * pixels + i] = image.bytes[i * image.channels + channel];
+    }
+  }
+  return planes;
+}
+
+absl::Status DescribeFolder(const std::string& path, Description& description) {
+  DP_ASSIGN_OR_RETURN(ImageFolder train, ListImageFolder(path, Split::kTrain));
+  const auto samples = static_cast<int64_t>(train.files.size());
+  const auto test = ListImageFolder(path, Split::kTest);
+  description.test_samples = test.ok() ? static_cast<int64_t>(test->files.size()) : 0;
+  description.samples = samples;
+  description.element_type = "uint8";
+  description.class_counts.resize(train.classes.size());
+  for (const int32_t label : train.labels) ++description.class_counts[label];
+  description.classes = std::move(train.classes);
+  description.measured = std::min(samples, kImagesMeasuredMax);
+  ChannelSums sums(3);
+  for (int64_t i = 0; i < description.measured; ++i) {
+    const std::string& file = train.files[i * samples / description.measured];
+    DP_ASSIGN_OR_RETURN(const Image image, ReadImage(file, 3));
+    sums.Add(PlanesOf(image), true);
+  }
+  description.mean = sums.mean();
+  description.std = sums.std();
+  description.shape = {3, kImageEdge, kImageEdge};
+  description.job_lines = {"kind: imageFolder", "dir: " + path,
+                           absl::StrCat("size: [", kImageEdge, ", ", kImageEdge, "]")};
+  return absl::OkStatus();
+}
+
+absl::Status DescribeArray(const std::string& path, Description& description) {
+  DP_ASSIGN_OR_RETURN(const Rows rows, ReadNpy(path));
+  TakeRows(rows, description);
+  description.job_lines = {
+      "kind: arrays", absl::StrCat("arrays: {train: {inputs: ", path, ", labels: LABELS.npy}}")};
+  return absl::OkStatus();
+}
+
+// An archive's array under one of these names; empty if there is none.
+std::string FindArray(const std::string& path, const std::vector<std::string>& members,
+                      std::initializer_list<const char*> names, const std::string& ending) {
+  for (const char* name : names) {
+    const std::string array = name + ending;
+    if (std::find(members.begin(), members.end(), array + ".npy") != members.end()) {
+      return absl::StrCat(path, "#", array);
+    }
+  }
+  return "";
+}
+
+// The inputs and labels of a part, under the names that NumPy's users give them.
+std::optional<ArrayFiles> ArraysOf(const std::string& path, const std::vector<std::string>& members,
+                                   const std::string& ending) {
+  ArrayFiles files;
+  files.inputs = FindArray(path, members, {"x", "X", "inputs", "images", "data"}, ending);
+  files.labels = FindArray(path, members, {"y", "Y", "labels", "targets"}, ending);
+  if (files.inputs.empty() || files.labels.empty()) return std::nullopt;
+  return files;
+}
+
+std::string LineOf(const std::string& part, const ArrayFiles& files) {
+  return absl::StrCat(part, ": {inputs: '", files.inputs, "', labels: '", files.labels, "'}");
+}
+
+absl::Status DescribeArchive(const std::string& path, Description& description) {
+  DP_ASSIGN_OR_RETURN(const FileBytes file, OpenFile(path));
+  DP_ASSIGN_OR_RETURN(const std::vector<std::string> members, ZipMemberNames(file));
+  std::optional<ArrayFiles> train = ArraysOf(path, members, "_train");
+  if (!train) train = ArraysOf(path, members, "");
+  if (!train) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": has no arrays x_train and y_train, or x and y; inspect one array, as ", path, "#",
+        members.empty() ? "NAME" : absl::StripSuffix(members[0], ".npy")));
+  }
+  DP_ASSIGN_OR_RETURN(const SampleSet set, ReadArraySet(*train));
+  TakeSet(set, description);
+  std::string line = "arrays: {" + LineOf("train", *train);
+  if (const auto test = ArraysOf(path, members, "_test")) {
+    DP_ASSIGN_OR_RETURN(const Rows rows, ReadNpy(test->inputs));
+    description.test_samples = rows.size();
+    line += ", " + LineOf("test", *test);
+  }
+  description.job_lines = {"kind: arrays", line + "}"};
+  return absl::OkStatus();
+}
+
+// The column whose name says that it is the label; otherwise the last one.
+std::string LabelColumn(const std::vector<std::string>& columns) {
+  for (const std::string& column : columns) {
+    const std::string name = absl::AsciiStrToLower(column);
+    if (name == "label" || name == "class" || name == "target" || name == "y") return column;
+  }
+  return columns.back();
+}
+
+absl::Status DescribeTable(const std::string& path, Description& description) {
+  CsvFiles files{.paths = {path}};
+  DP_ASSIGN_OR_RETURN(files.delimiter, FindCsvDelimiter(path));
+  DP_ASSIGN_OR_RETURN(const std::vector<std::string> columns, ReadCsvColumns(files));
+  files.labels = LabelColumn(columns);
+  absl::StatusOr<SampleSet> set = ReadCsvSet(files);
+  const bool classes = set.ok();
+  if (!classes) {
+    files.targets = {std::exchange(files.labels, "")};
+    set = ReadCsvSet(files);
+  }
+  DP_RETURN_IF_ERROR(set.status());
+  TakeSet(*set, description);
+  std::string line = classes ? absl::StrCat("csv: {labels: '", files.labels, "'")
+                             : absl::StrCat("csv: {targets: ['", files.targets[0], "']");
+  if (files.delimiter != ',') {
+    const std::string shown = files.delimiter == '\t' ? "\\t" : std::string(1, files.delimiter);
+    absl::StrAppend(&line, ", delimiter: \"", shown, "\"");
+  }
+  description.job_lines = {"kind: csv", absl::StrCat("train: [", path, "]"), line + "}"};
+  return absl::OkStatus();
+}
+
+absl::Status DescribeTokens(const std::string& path, Description& description) {
+  DP_ASSIGN_OR_RETURN(const FileBytes file, OpenFile(path));
+  const auto size = static_cast<int64_t>(file.bytes.size());
+  const bool tokens = description.format == Format::kTokenFile;
+  const bool header = tokens && size >= kTokenHeaderBytes && file.bytes[0] == 0x88 &&
+                      file.bytes[1] == 0xd8 && file.bytes[2] == 0x34 && file.bytes[3] == 0x01;
+  description.samples = tokens ? (header ? size - kTokenHeaderBytes : size) / 2 : size;
+  description.job_lines = {tokens ? "kind: tokens" : "kind: text",
+                           absl::StrCat("train: [", path, "]"), "context: 128"};
+  return absl::OkStatus();
+}
+
+absl::Status DescribeAs(const std::string& path, Description& description) {
+  switch (description.format) {
+    case Format::kIdxDirectory:
+      return DescribeIdxDirectory(path, description);
+    case Format::kCifar10:
+      return DescribeCifar(path, Cifar::k10, description);
+    case Format::kCifar100:
+      return DescribeCifar(path, Cifar::k100, description);
+    case Format::kImageFolder:
+      return DescribeFolder(path, description);
+    case Format::kNpyFile:
+      return DescribeArray(path, description);
+    case Format::kNpzFile:
+      return DescribeArchive(path, description);
+    case Format::kCsvFile:
+      return DescribeTable(path, description);
+    case Format::kIdxFile: {
+      DP_ASSIGN_OR_RETURN(const Rows rows, ReadIdx(path));
+      TakeRows(rows, description);
+      description.job_lines = {"kind: images",
+                               "dir: " + std::filesystem::path(path).parent_path().string()};
+      return absl::OkStatus();
+    }
+    case Format::kTokenFile:
+    case Format::kText:
+      return DescribeTokens(path, description);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Description> Describe(const std::string& path) {
+  Description description;
+  if (absl::StrContains(path, "#")) {
+    description.format = Format::kNpyFile;
+  } else {
+    DP_ASSIGN_OR_RETURN(description.format, Recognize(path));
+  }
+  DP_RETURN_IF_ERROR(DescribeAs(path, description));
+  if (description.shape.empty()) return description;  // a text
+  if (description.format != Format::kIdxFile) KeepSomeWithoutTest(description);
+  AddNormalization(description);
+  return description;
+}
+
+}  // namespace dp::data

@@ -1,0 +1,100 @@
+#include "base/data/describe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/data/testing/png_file.h"
+#include "base/testing/scratch_dir.h"
+
+namespace dp::data {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class DescribeTest : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (dir_.path() / name).string(); }
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    WriteFile(dir_.path() / name, bytes);
+    return path(name);
+  }
+  static Description Described(const std::string& path) {
+    auto description = Describe(path);
+    EXPECT_TRUE(description.ok()) << description.status();
+    return *std::move(description);
+  }
+
+  ScratchDir dir_;
+};
+
+TEST_F(DescribeTest, IdxFilesHaveShapeClassesMeanAndDeviation) {
+  Write("train-images-idx3-ubyte",
+        std::string("\0\0\x08\3\0\0\0\2\0\0\0\1\0\0\0\1", 16) + std::string("\0\xff", 2));
+  Write("train-labels-idx1-ubyte", std::string("\0\0\x08\1\0\0\0\2\2\0", 10));
+  const Description found = Described(dir_.path());
+  EXPECT_EQ(found.format, Format::kIdxDirectory);
+  EXPECT_EQ(found.shape, (model::Shape{1, 1, 1}));
+  EXPECT_THAT(found.class_counts, ElementsAre(1, 0, 1));
+  EXPECT_THAT(found.mean, ElementsAre(DoubleNear(0.5, 1e-6)));
+  EXPECT_THAT(found.std, ElementsAre(DoubleNear(0.5, 1e-6)));
+  EXPECT_THAT(found.job_lines, ElementsAre("kind: images", "dir: " + dir_.path().string(),
+                                           "validation: 0.1", "mean: 0.5", "std: 0.5"));
+}
+
+TEST_F(DescribeTest, CifarIsRecognizedByItsFiles) {
+  Write("data_batch_1.bin", "\7" + std::string(3072, '\0'));
+  Write("test_batch.bin", "\1" + std::string(3072, '\0') + "\2" + std::string(3072, '\0'));
+  const Description found = Described(dir_.path());
+  EXPECT_EQ(found.format, Format::kCifar10);
+  EXPECT_EQ(found.test_samples, 2);
+  EXPECT_THAT(found.job_lines, ElementsAre("kind: cifar10", "dir: " + dir_.path().string()));
+}
+
+TEST_F(DescribeTest, FoldersOfImagesNameTheirClasses) {
+  Write("train/cat/a.png", PngOf(1, 1, 2, "\xff\xff\xff"));
+  Write("train/dog/a.png", PngOf(1, 1, 2, std::string(3, '\0')));
+  Write("train/dog/b.png", PngOf(1, 1, 2, std::string(3, '\0')));
+  const Description found = Described(dir_.path());
+  EXPECT_THAT(found.classes, ElementsAre("cat", "dog"));
+  EXPECT_THAT(found.class_counts, ElementsAre(1, 2));
+  EXPECT_THAT(found.mean[0], DoubleNear(1.0 / 3, 1e-6));
+  EXPECT_EQ(found.measured, 3);
+  EXPECT_EQ(found.job_lines[0], "kind: imageFolder");
+}
+
+TEST_F(DescribeTest, ATableHasTheColumnOfItsLabels) {
+  const Description found = Described(Write("a.csv", "class;x;y\n1;2;3\n0;4;9\n"));
+  EXPECT_EQ(found.format, Format::kCsvFile);
+  EXPECT_EQ(found.samples, 2);
+  EXPECT_THAT(found.mean, ElementsAre(3, 6));
+  EXPECT_THAT(found.job_lines, ElementsAre("kind: csv", "train: [" + path("a.csv") + "]",
+                                           "csv: {labels: 'class', delimiter: \";\"}",
+                                           "validation: 0.1", "mean: [3, 6]", "std: [1, 3]"));
+  EXPECT_EQ(Described(Write("b.csv", "x,y\n1,0.5\n2,0.7\n")).job_lines[2], "csv: {targets: ['y']}");
+}
+
+TEST_F(DescribeTest, TextsAndTokensAreCounted) {
+  const Description text = Described(Write("a.txt", "To be, or not to be"));
+  EXPECT_EQ(text.format, Format::kText);
+  EXPECT_EQ(text.samples, 19);
+  EXPECT_THAT(text.shape, IsEmpty());
+  const Description tokens = Described(Write("a.bin", "abcdef"));
+  EXPECT_EQ(tokens.format, Format::kTokenFile);
+  EXPECT_EQ(tokens.samples, 3);
+  EXPECT_EQ(tokens.job_lines[0], "kind: tokens");
+}
+
+TEST_F(DescribeTest, WhatCannotBeReadIsAnError) {
+  EXPECT_TRUE(absl::IsNotFound(Describe(path("none")).status()));
+  EXPECT_THAT(Describe(dir_.path()).status().message(),
+              HasSubstr("has neither IDX files, nor CIFAR's binary files"));
+}
+
+}  // namespace
+}  // namespace dp::data
