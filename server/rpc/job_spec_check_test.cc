@@ -239,7 +239,8 @@ TEST(JobSpecCheckTest, ATextNeedsFilesAndAContext) {
               }),
               HasSubstr("gets tokens; it must be an embedding"));
   EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->set_kind("audio"); }),
-            "train.data.kind is \"audio\"; expected images, cifar10, cifar100, arrays, csv, imageFolder, synthetic, text, tokens");
+            "train.data.kind is \"audio\"; expected images, cifar10, cifar100, arrays, csv, "
+            "imageFolder, synthetic, text, tokens");
   EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->clear_train(); }),
             "train.data.train is missing; give a list of files to train on");
   EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->add_test("b.txt"); }),

@@ -103,9 +103,8 @@ absl::StatusOr<DataPlan> PlanData(const v1::TrainSpec& train) {
   } else {
     const std::optional<data::SampleSource> source = SourceOf(spec);
     if (!source) return UnknownKind(spec);
-    plan.source = engine::ArrayDatasetOptions{.source = *source,
-                                              .classes = spec.classes(),
-                                              .normalization = NormalizationOf(spec)};
+    plan.source = engine::ArrayDatasetOptions{
+        .source = *source, .classes = spec.classes(), .normalization = NormalizationOf(spec)};
   }
   return plan;
 }
