@@ -14,8 +14,8 @@ namespace dp {
 // The shape and classes of a set of samples, which a model must fit.
 struct SampleForm {
   model::Shape shape;
-  int classes = 0;       // 0: not known here
-  bool exactly = false;  // train.data.classes says so; otherwise the labels show as many
+  int classes = 0;            // 0: not known here
+  bool exactly = false;       // train.data.classes says so; otherwise the labels show as many
   model::Shape targets = {};  // the numbers to predict; empty: labels
 };
 

@@ -102,10 +102,11 @@ class TrainCheck : private FieldCheck {
     if (loss.has_norm()) return;
     const bool targets = HasTargets(train.data());
     if (loss.has_cross_entropy() == targets)
-      Fail(path, targets ? "train.loss.crossEntropy compares with labels, and train.data has targets; "
-                           "use mse, l1 or bce"
-                         : "train.loss compares with targets, and train.data has labels; use "
-                           "crossEntropy");
+      Fail(path, targets
+                     ? "train.loss.crossEntropy compares with labels, and train.data has targets; "
+                       "use mse, l1 or bce"
+                     : "train.loss compares with targets, and train.data has labels; use "
+                       "crossEntropy");
   }
 
   void CheckBatch(const v1::TrainSpec& train) {

@@ -25,6 +25,17 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.LossSpec.l1"},
     {1, "dp.v1.LossSpec.bce"},
     {1, "dp.v1.LossSpec.norm"},
+    {1, "dp.v1.DataSpec.kind", "cifar10"},
+    {1, "dp.v1.DataSpec.kind", "cifar100"},
+    {1, "dp.v1.DataSpec.kind", "arrays"},
+    {1, "dp.v1.DataSpec.kind", "csv"},
+    {1, "dp.v1.DataSpec.kind", "imageFolder"},
+    {1, "dp.v1.DataSpec.kind", "synthetic"},
+    {1, "dp.v1.DataSpec.mean", "", 1},
+    {1, "dp.v1.DataSpec.std", "", 1},
+    {1, "dp.v1.DataSpec.classes"},
+    {1, "dp.v1.DataSpec.validation"},
+    {1, "dp.v1.DataSpec.augment"},
     {1, "dp.v1.ModelSpec.preset", "resnet18"},
     {1, "dp.v1.ModelSpec.preset", "resnet34"},
     {1, "dp.v1.ModelSpec.preset", "resnet50"},
@@ -57,9 +68,12 @@ std::string TextOf(const Message& message, const FieldDescriptor& field) {
   return text ? message.GetReflection()->GetString(message, &field) : "";
 }
 
+// The value of a whole number, or the count of a list's elements.
 int64_t NumberOf(const Message& message, const FieldDescriptor& field) {
-  const bool number = field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 && !field.is_repeated();
-  return number ? message.GetReflection()->GetInt32(message, &field) : 0;
+  const Reflection& reflection = *message.GetReflection();
+  if (field.is_repeated()) return reflection.FieldSize(message, &field);
+  const bool number = field.cpp_type() == FieldDescriptor::CPPTYPE_INT32;
+  return number ? reflection.GetInt32(message, &field) : 0;
 }
 
 int LevelOf(const Message& message);

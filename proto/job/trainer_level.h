@@ -19,7 +19,8 @@ struct LaterField {
   int level = 0;
   absl::string_view field;       // its full name, such as "dp.v1.TrainSpec.schedule"
   absl::string_view value = "";  // of a field with text; empty: every value
-  int64_t above = 0;             // of a field with a whole number: only values above this
+  // A whole number counts if it is above this, and a list if it has more elements.
+  int64_t above = 0;
 };
 
 // The one table of them. Level 0 is that of the release before levels.

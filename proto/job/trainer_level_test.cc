@@ -26,6 +26,10 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.groups=[{match: '*.bias', frozen: true}]"}), 1);
   EXPECT_EQ(LevelWith({"train.ema={decay: 0.9}"}), 1);
   EXPECT_EQ(LevelWith({"train.init={weights: /w}"}), 1);
+  EXPECT_EQ(LevelWith({"train.data.mean=0.5", "train.data.std=0.5"}), 0);
+  EXPECT_EQ(LevelWith({"train.data.mean=[0.5, 0.4, 0.3]"}), 1);
+  EXPECT_EQ(LevelWith({"train.data={kind: cifar10, dir: /c}"}), 1);
+  EXPECT_EQ(LevelWith({"train.data.augment={flip: true}"}), 1);
   EXPECT_EQ(LevelWith({"train.loss={crossEntropy: {}}"}), 0);
   EXPECT_EQ(LevelWith({"train.loss={crossEntropy: {labelSmoothing: 0.1}}"}), 1);
   EXPECT_EQ(LevelWith({"train.loss={norm: {}}"}), 1);
@@ -57,7 +61,8 @@ TEST(TrainerLevelTest, TheTableNamesFieldsAndLevelsThatExist) {
     const auto text = google::protobuf::FieldDescriptor::CPPTYPE_STRING;
     EXPECT_TRUE(later.value.empty() || field->cpp_type() == text) << later.field;
     const auto number = google::protobuf::FieldDescriptor::CPPTYPE_INT32;
-    EXPECT_TRUE(later.above == 0 || field->cpp_type() == number) << later.field;
+    EXPECT_TRUE(later.above == 0 || field->is_repeated() || field->cpp_type() == number)
+        << later.field;
     EXPECT_GE(later.level, 1);
     highest = std::max(highest, later.level);
   }
