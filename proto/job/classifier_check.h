@@ -21,8 +21,8 @@ struct SampleForm {
 
 // The model's layers with their shapes. It must give one value for each target, or for each class;
 // where the number of classes is not given exactly, it may give more. A linear layer at the end
-// that leaves its outputs open has one for each target or class, and without an exact number of
-// classes at least 10. `any_output`: the loss takes whatever the model gives.
+// that leaves its outputs open has one for each target or class. Without an exact number of classes
+// it has at least 10. `any_output`: the loss takes whatever the model gives.
 // Errors: InvalidArgument as model::CheckClassifier.
 absl::StatusOr<std::vector<model::CheckedLayer>> CheckFits(
     const std::vector<model::LayerSpec>& layers, const SampleForm& form, bool any_output = false);

@@ -124,7 +124,15 @@ TEST(JobCheckTest, ALossComparesWithWhatTheDataHas) {
               HasSubstr("labelSmoothing is 1; expected at least 0 and below 1"));
   EXPECT_THAT(ErrorSetting("train.loss={}"), HasSubstr("train.loss is empty"));
   EXPECT_THAT(ErrorSetting("train.loss={mse: {}}"),
-              HasSubstr("compares with targets, and data of kind images has labels"));
+              HasSubstr("train.loss compares with targets, and train.data has labels"));
+  const std::string table =
+      "train.data={kind: csv, train: [/a.csv], validation: 0.1, csv: {targets: [x]}}";
+  const auto of_table = [&](const std::string& loss) {
+    return std::string(CheckJob(Parsed(kLayers, {table, "train.loss=" + loss}), Image28).message());
+  };
+  EXPECT_EQ(of_table("{mse: {}}"), "");
+  EXPECT_THAT(of_table("{crossEntropy: {}}"),
+              HasSubstr("compares with labels, and train.data has targets; use mse, l1 or bce"));
   // The norm takes outputs of any number.
   EXPECT_EQ(
       CheckJob(Parsed(kLayers, {"train.loss={norm: {}}", "train.model.layers[3].linear.out=5"}),

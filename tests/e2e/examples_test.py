@@ -1,0 +1,50 @@
+"""The job files in examples/, as they stand but shorter."""
+
+import pathlib
+import random
+import re
+import unittest
+
+from kit.cluster import Cluster
+from kit.idx_data import write_idx
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+
+
+class ExamplesTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = self.enterContext(Cluster())
+        self.cluster.worker(slots=2)
+
+    def losses(self, name, *overrides):
+        """The loss on the test set after each epoch."""
+        flags = [word for text in overrides for word in ("--set", text)]
+        done = self.cluster.dpctl("run", EXAMPLES / name, *flags, check=0)
+        return [float(loss) for loss in re.findall(r"test loss (\S+)", done.stdout)]
+
+    def test_the_norm_of_the_output_falls(self):
+        losses = self.losses("output_norm.yaml")
+        self.assertEqual(len(losses), 100)
+        self.assertLess(losses[-1], losses[0] / 2)
+
+    def test_a_table_is_predicted(self):
+        numbers = random.Random(1)
+        table = self.cluster.dir / "table.csv"
+        lines = ["a,b,c,y1,y2"]
+        for _ in range(600):
+            a, b, c = (numbers.uniform(-1, 1) for _ in range(3))
+            lines.append(f"{a},{b},{c},{a * b},{b - c}")
+        table.write_text("\n".join(lines) + "\n")
+        losses = self.losses("regression.yaml", f"train.data.train=[{table}]")
+        self.assertEqual(len(losses), 20)
+        self.assertLess(losses[-1], losses[0] / 5)
+
+    def test_a_residual_network_on_two_ranks(self):
+        data = write_idx(self.cluster.dir / "data", train=64, test=16)
+        losses = self.losses("fashion_mnist_resnet18.yaml", f"train.data.dir={data}",
+                                  "train.globalBatchSize=16", "train.epochs=1")
+        self.assertEqual(len(losses), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
