@@ -39,6 +39,18 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(len(losses), 20)
         self.assertLess(losses[-1], losses[0] / 5)
 
+    def test_the_recipe_of_gpt2_on_a_small_gpt(self):
+        text = self.cluster.dir / "text.txt"
+        text.write_text("the quick brown fox jumps over the lazy dog. " * 80)
+        losses = self.losses(
+            "gpt2_124m_recipe.yaml", "slots=any", "train.device=cpu", "train.precision=float32",
+            "train.data.kind=text", f"train.data.train=[{text}]", "train.data.test=[]",
+            "train.data.context=16", "train.data.vocabulary=256", "train.model.preset=gpt",
+            "train.globalBatchSize=32", "train.accumulate=4", "train.epochs=2", "train.schedule.warmupSteps=4",
+            f"train.checkpoint.dir={self.cluster.dir}", f"train.output.weights={self.cluster.dir}/w.safetensors")
+        self.assertEqual(len(losses), 2)
+        self.assertLess(losses[-1], losses[0])
+
     def test_a_residual_network_on_two_ranks(self):
         data = write_idx(self.cluster.dir / "data", train=64, test=16)
         losses = self.losses("fashion_mnist_resnet18.yaml", f"train.data.dir={data}",
