@@ -109,7 +109,8 @@ TEST_F(NpyFileTest, ADamagedArchiveIsAnErrorAtEveryByte) {
     EXPECT_FALSE(ReadNpy(Write(whole.substr(0, size), "a.npz") + "#x").ok()) << size;
   }
   std::string flipped = whole;
-  flipped[50] ^= 1;  // of the compressed member
+  flipped[14] ^= 1;
+  flipped[whole.rfind("PK\x01\x02") + 16] ^= 1;  // the checksum, at both places
   EXPECT_FALSE(ReadNpy(Write(flipped, "a.npz") + "#x").ok());
 }
 

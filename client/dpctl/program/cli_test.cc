@@ -74,12 +74,13 @@ TEST_F(CliTest, ACommandThatIsCutShortIsCompleted) {
 TEST_F(CliTest, AnUnknownCommandIsNamedWithThoseThereAre) {
   const Result result = Dpctl("foo");
   EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(result.err,
-            "dpctl: there is no command 'foo'; give one of submit, run, torchrun, launch, ps, "
-            "describe, logs, wait, cancel, rm, prune, hold, release, requeue, priority, events, "
-            "checkpoints, workers, drain, undrain, "
-            "store, login, logout, whoami, token, grant, revoke, access, audit, completion\nSee "
-            "'dpctl --help'.\n");
+  EXPECT_EQ(
+      result.err,
+      "dpctl: there is no command 'foo'; give one of submit, run, torchrun, launch, ps, "
+      "describe, logs, wait, cancel, rm, prune, hold, release, requeue, priority, events, "
+      "checkpoints, workers, drain, undrain, "
+      "store, data, login, logout, whoami, token, grant, revoke, access, audit, completion\nSee "
+      "'dpctl --help'.\n");
 }
 
 TEST_F(CliTest, TheSameBelowACommand) {

@@ -144,12 +144,12 @@ TEST_F(ArrayDatasetTest, EachChannelHasItsMeanAndDeviation) {
   // Three samples of two channels.
   Write("train-images-idx4-ubyte", Bytes({0, 0, 8, 4, 0, 0, 0, 3, 0,  0,   0,   2,   0,
                                           0, 0, 1, 0, 0, 0, 1, 0, 51, 102, 153, 204, 255}));
-  const auto data = Open({.normalization = {{0.2f, 0.4f}, {0.5f, 0.25f}}});
+  const auto data = Open({.normalization = {{0.2f, 0.3f}, {0.5f, 0.25f}}});
   ASSERT_TRUE(data.ok()) << data.status();
   std::vector<float> images(2);
   std::vector<int32_t> labels(1);
   (*data)->Gather({1}, absl::MakeSpan(images), absl::MakeSpan(labels));
-  EXPECT_THAT(images, ElementsAre((102 / 255.0f - 0.2f) / 0.5f, (153 / 255.0f - 0.4f) / 0.25f));
+  EXPECT_THAT(images, ElementsAre((102 / 255.0f - 0.2f) / 0.5f, (153 / 255.0f - 0.3f) / 0.25f));
   EXPECT_TRUE(std::holds_alternative<std::monostate>((*data)->storage()));
   EXPECT_EQ(ErrorOf({.normalization = {.mean = {1, 2, 3}}}),
             "mean has 3 numbers, and a sample has the shape 2x1x1; give one number, or 2, one for "
