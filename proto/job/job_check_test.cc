@@ -212,7 +212,7 @@ TEST(JobCheckTest, TheBatchMayBeGivenPerRank) {
 TEST(JobCheckTest, AccumulationAndEpochsAreChecked) {
   EXPECT_EQ(CheckJob(Parsed(kMinimal, {"train.accumulate=4", "train.stepsPerEpoch=10"})),
             absl::OkStatus());
-  EXPECT_THAT(ErrorSetting("train.stepsPerEpoch=-1"), HasSubstr("is -1; expected 0 or more"));
+  EXPECT_THAT(ErrorSetting("train.stepsPerEpoch=-1"), HasSubstr("is -1; expected 0 to 2147483647"));
   EXPECT_THAT(ErrorSetting("train.accumulate=0"), HasSubstr("is 0; expected 1 or more"));
   EXPECT_THAT(ErrorSetting("train.accumulate=129"),
               HasSubstr("train.accumulate is 129, and some rank takes only 128 samples of a step; "

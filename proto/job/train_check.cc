@@ -23,6 +23,9 @@
 namespace dp {
 namespace {
 
+// With as many epochs, steps can still be counted in 64 bits.
+constexpr int64_t kStepsPerEpochMax = std::numeric_limits<int32_t>::max();
+
 // Checks the section `train` of a job.
 class TrainCheck : private FieldCheck {
  public:
@@ -40,7 +43,7 @@ class TrainCheck : private FieldCheck {
   void CheckTrain(const v1::TrainSpec& train) {
     Between("train.epochs", train.epochs(), 1, std::numeric_limits<int>::max());
     AtLeast("train.maxSteps", train.max_steps(), 0);
-    AtLeast("train.stepsPerEpoch", train.steps_per_epoch(), 0);
+    Between("train.stepsPerEpoch", train.steps_per_epoch(), 0, kStepsPerEpochMax);
     CheckBatch(train);
     AtLeast("train.evaluateEvery", train.evaluate_every(), 0);
     if (!(train.bucket_cap_mb() > 0 && train.bucket_cap_mb() <= kBucketCapMbMax))

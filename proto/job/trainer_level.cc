@@ -14,7 +14,7 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.TrainSpec.schedule"},
     {1, "dp.v1.OptimizerSpec.adam"},
     {1, "dp.v1.TrainSpec.clip_norm"},
-    {1, "dp.v1.TrainSpec.accumulate"},
+    {1, "dp.v1.TrainSpec.accumulate", "", 1},
     {1, "dp.v1.TrainSpec.batch_size_per_rank"},
     {1, "dp.v1.TrainSpec.steps_per_epoch"},
     {1, "dp.v1.TrainSpec.groups"},
@@ -106,10 +106,26 @@ int LevelOf(const Message& message) {
   return level;
 }
 
+// Conditions that are not one field with a value.
+
+bool LeavesOutputsOpen(const v1::ModelSpec& model) {
+  if (model.layers().empty()) return false;
+  const v1::LayerSpec& last = model.layers(model.layers_size() - 1);
+  return last.has_linear() && last.linear().out() == 0;
+}
+
+bool ComputesInBfloat16OnCpus(const v1::TrainSpec& train) {
+  return train.precision() == "bf16" && train.device() == "cpu";
+}
+
 }  // namespace
 
 absl::Span<const LaterField> LaterFields() { return kLaterFields; }
 
-int TrainerLevelFor(const v1::TrainSpec& train) { return LevelOf(train); }
+int TrainerLevelFor(const v1::TrainSpec& train) {
+  const int level = LevelOf(train);
+  return LeavesOutputsOpen(train.model()) || ComputesInBfloat16OnCpus(train) ? std::max(level, 1)
+                                                                             : level;
+}
 
 }  // namespace dp

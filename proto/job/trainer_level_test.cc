@@ -26,6 +26,9 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.groups=[{match: '*.bias', frozen: true}]"}), 1);
   EXPECT_EQ(LevelWith({"train.ema={decay: 0.9}"}), 1);
   EXPECT_EQ(LevelWith({"train.init={weights: /w}"}), 1);
+  EXPECT_EQ(LevelWith({"train.accumulate=1"}), 0);
+  EXPECT_EQ(LevelWith({"train.precision=bf16", "train.device=cuda"}), 0);
+  EXPECT_EQ(LevelWith({"train.precision=bf16", "train.device=cpu"}), 1);
   EXPECT_EQ(LevelWith({"train.data.mean=0.5", "train.data.std=0.5"}), 0);
   EXPECT_EQ(LevelWith({"train.data.mean=[0.5, 0.4, 0.3]"}), 1);
   EXPECT_EQ(LevelWith({"train.data={kind: cifar10, dir: /c}"}), 1);
@@ -46,6 +49,7 @@ TEST(TrainerLevelTest, LaterLayersNeedTheirs) {
   EXPECT_EQ(level("{maxPool2d: {kernel: 2, padding: 1}}"), 1);
   EXPECT_EQ(level("{gelu: {approximate: none}}"), 1);
   EXPECT_EQ(level("{batchNorm: {}}"), 1);
+  EXPECT_EQ(LevelWith({"train.model={layers: [{flatten: {}}, {linear: {}}]}"}), 1);
   EXPECT_EQ(level("{name: a, relu: {}}, {input: a, relu: {}}"), 1);
   EXPECT_EQ(LevelWith({"train.model={preset: resnet18}"}), 1);
   EXPECT_EQ(LevelWith({"train.model={preset: cnn}"}), 0);

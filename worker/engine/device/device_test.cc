@@ -1,5 +1,8 @@
 #include "worker/engine/device/device.h"
 
+#include <numeric>
+
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/engine/device/testing/device_conformance.h"
 
@@ -36,6 +39,32 @@ TEST(CpuDeviceTest, TheSameRunTwiceGivesTheSameBitsOnTwoThreads) {
   GTEST_SKIP() << "the OpenMP runtime's barriers are invisible to the thread sanitizer";
 #endif
   EXPECT_EQ(TrainOnTwoThreads(), TrainOnTwoThreads());
+}
+
+// Images to predict: the loss and the measurements of a batch norm are means over samples, whatever
+// the output's axes.
+TEST(CpuDeviceTest, TargetsMayHaveSeveralAxes) {
+  const auto layers = *model::CheckShapes({{{"norm", model::BatchNorm{}}}}, {2, 3, 4});
+  const auto device = *OpenCpu(1);
+  const ParameterLayout layout = LayOut(layers);
+  const auto values = *device->Allocate(layout.size), gradients = *device->Allocate(layout.size);
+  Initialize(layout, 0, values->span());
+  const auto network = *device->Compile(layers, {.batch_size = 2, .loss = MseLoss()},
+                                        values->span(), gradients->span());
+  std::vector<float> images(48), targets(48, 1.0f);
+  std::iota(images.begin(), images.end(), 0.0f);
+  const std::vector<int64_t> samples = {0, 1};
+  const BatchResult result = network->Forward(
+      {.images = images, .samples = samples, .count = 2, .targets = targets}, Mode::kTrain);
+  std::vector<float> outputs(48);
+  network->ReadLogits(absl::MakeSpan(outputs));
+  double squares = 0;
+  for (const float output : outputs) squares += (output - 1) * (output - 1);
+  EXPECT_NEAR(result.loss_sum / 2, squares / 48, 1e-5);
+  network->Backward(0.5f, [](int) {});  // the scale of a rank alone: one over its samples
+  const Parameter& mean = layout.parameters.back();
+  EXPECT_EQ(mean.name, "norm.running_mean");
+  EXPECT_NEAR(gradients->span()[mean.offset], (0 + 11 + 24 + 35) / 4.0, 1e-4);
 }
 
 TEST(CpuDeviceTest, ThreadsMustBePositive) {

@@ -19,15 +19,15 @@ struct MseLoss {};  // (o - t)²
 struct L1Loss {};   // |o - t|
 struct BceLoss {};  // log(1 + exp(o)) - o t, for targets from 0 to 1
 
-// The Euclidean norm of all outputs of the rank's batch, torch.linalg.vector_norm(output). It needs
-// no targets. It is no mean over samples, so the split into ranks changes it: as the others, its
-// mean over ranks is weighted by their samples.
+// The Euclidean norm of all outputs of the batch, torch.linalg.vector_norm(output). It needs no
+// targets, and is no mean over samples. The split of a step into ranks and parts therefore changes
+// it. Its mean over them is weighted by their samples, as the others' is.
 struct NormLoss {};
 
 using Loss = std::variant<CrossEntropyLoss, MseLoss, L1Loss, BceLoss, NormLoss>;
 
-// The outputs of a batch's rows, and what they should be. A row is a sample, or one token of a
-// sample. The first `rows` rows count; those above are padding.
+// The outputs of a batch's rows, and what they should be. A row is a sample, or for cross-entropy
+// one token of a sample. The first `rows` rows count; those above are padding.
 struct LossInput {
   absl::Span<const float> outputs;  // at least rows x columns
   int columns = 1;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -63,10 +64,8 @@ bool IsNumber(const EncodedTensor& tensor) {
          tensor.type == "BF16";
 }
 
-bool IsDrawn(const std::string& name, absl::Span<const std::string> drawn) {
-  return absl::c_any_of(drawn, [&](const std::string& pattern) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-  });
+bool Matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
 }
 
 model::Shape Reversed(model::Shape shape) {
@@ -75,7 +74,7 @@ model::Shape Reversed(model::Shape shape) {
 }
 
 // Linear layers that Hugging Face's GPT-2 keeps as inputs x outputs.
-bool IsConv1d(absl::string_view name) {
+bool IsGpt2Matrix(absl::string_view name) {
   return absl::EndsWith(name, "c_attn.weight") || absl::EndsWith(name, "c_proj.weight") ||
          absl::EndsWith(name, "c_fc.weight");
 }
@@ -85,23 +84,34 @@ class WeightsReader {
   WeightsReader(const Tensors& tensors, absl::Span<const std::string> drawn,
                 absl::Span<const model::CheckedLayer> layers)
       : tensors_(tensors), layout_(engine::LayOut(layers)) {
+    std::vector<bool> matched(drawn.size());
     for (const Parameter& p : layout_.parameters) {
-      if (!IsDrawn(p.name, drawn)) wanted_.push_back(&p);
+      bool is_drawn = false;
+      for (size_t i = 0; i < drawn.size(); ++i) {
+        if (!Matches(drawn[i], p.name)) continue;
+        is_drawn = true;
+        matched[i] = true;
+      }
+      if (!is_drawn) wanted_.push_back(&p);
     }
+    const auto unmatched = absl::c_find(matched, false);
+    if (unmatched != matched.end()) unmatched_ = drawn[unmatched - matched.begin()];
     for (const model::CheckedLayer& layer : layers) {
       if (std::holds_alternative<model::Positions>(layer.kind)) positions_ = layer.name + ".weight";
     }
   }
 
   absl::StatusOr<std::string> ReadInto(absl::Span<float> values) {
+    if (unmatched_) return MatchesNone(*unmatched_);
     if (wanted_.empty()) {
       return absl::InvalidArgumentError(
-          "every tensor of the model is drawn; nothing is left to read");
+          "train.init.drawn matches every tensor of the model, so nothing is left to read; name "
+          "fewer, or leave train.init out");
     }
     prefix_ = FindPrefix();
     transposed_ = absl::c_any_of(wanted_, [this](const Parameter* p) {
       const EncodedTensor* tensor = Find(*p);
-      return tensor != nullptr && IsConv1d(p->name) && tensor->shape != p->shape &&
+      return tensor != nullptr && IsGpt2Matrix(p->name) && tensor->shape != p->shape &&
              tensor->shape == Reversed(p->shape);
     });
     for (const Parameter* p : wanted_) DP_RETURN_IF_ERROR(Read(*p, values));
@@ -109,6 +119,14 @@ class WeightsReader {
   }
 
  private:
+  absl::Status MatchesNone(const std::string& pattern) const {
+    std::vector<std::string> names;
+    for (const Parameter& p : layout_.parameters) names.push_back(p.name);
+    return absl::InvalidArgumentError(
+        absl::StrCat("train.init.drawn has '", absl::Utf8SafeCEscape(pattern),
+                     "', which matches no tensor of the model; it has ", SomeNames(names)));
+  }
+
   const EncodedTensor* Find(const Parameter& p) const {
     const auto found = tensors_.find(prefix_ + p.name);
     return found == tensors_.end() ? nullptr : &found->second;
@@ -140,10 +158,15 @@ class WeightsReader {
       return Wrong(p,
                    absl::StrCat("is of type ", tensor->type, "; F32, F64, F16 and BF16 are read"));
     }
-    const bool transposed = transposed_ && IsConv1d(p.name);
+    const bool transposed = transposed_ && IsGpt2Matrix(p.name);
     if (tensor->shape != (transposed ? Reversed(p.shape) : p.shape) && !HasMoreRows(*tensor, p)) {
       return Wrong(p, absl::StrCat("is ", model::ShapeText(tensor->shape), ", but the model's is ",
                                    model::ShapeText(p.shape)));
+    }
+    if (tensor->type == "F32" && !transposed) {
+      std::memcpy(&values[static_cast<size_t>(p.offset)], tensor->data.data(),
+                  static_cast<size_t>(p.size) * sizeof(float));
+      return absl::OkStatus();
     }
     const int64_t rows = p.shape.front(), columns = p.size / rows;
     for (int64_t i = 0; i < p.size; ++i) {
@@ -192,7 +215,8 @@ class WeightsReader {
           wanted_, [&, &each = name](const Parameter* p) { return each == prefix_ + p->name; });
       if (!taken) beyond.push_back(name);
     }
-    const std::string taken = absl::StrCat(wanted_.size(), " tensors");
+    const std::string taken =
+        absl::StrCat(wanted_.size(), wanted_.size() == 1 ? " tensor" : " tensors");
     if (beyond.empty()) return taken;
     return absl::StrCat(taken, "; not taken: ", SomeNames(std::move(beyond)));
   }
@@ -200,6 +224,7 @@ class WeightsReader {
   const Tensors& tensors_;
   const engine::ParameterLayout layout_;
   std::vector<const Parameter*> wanted_;
+  std::optional<std::string> unmatched_;  // a pattern that matches no tensor of the model
   std::string positions_;  // the tensor of the layer of positions; a model has at most one
   std::string prefix_;
   bool transposed_ = false;
@@ -215,22 +240,23 @@ absl::StatusOr<std::string> TakeInitialWeights(absl::string_view encoded,
   return WeightsReader(tensors, drawn, layers).ReadInto(values);
 }
 
-absl::Status LoadInitialWeights(const InitialWeights& init, RankModel& model) {
-  if (init.path.empty()) return absl::OkStatus();
+absl::StatusOr<std::vector<float>> ReadInitialWeights(
+    const InitialWeights& init, uint64_t seed, absl::Span<const model::CheckedLayer> layers) {
+  if (init.path.empty()) return std::vector<float>();
   const auto blame = [&](const absl::Status& status) {
     return absl::Status(status.code(),
                         absl::StrCat("train.init.weights: ", init.path, ": ", status.message()));
   };
   const absl::StatusOr<std::string> encoded = ReadWholeFile(init.path, kFileBytesMax);
   if (!encoded.ok()) return blame(encoded.status());
-  DP_ASSIGN_OR_RETURN(std::vector<float> values,
-                      engine::ReadArray(*model.device, model.values->span()));
+  const engine::ParameterLayout layout = engine::LayOut(layers);
+  std::vector<float> values(static_cast<size_t>(layout.size));
+  engine::Initialize(layout, seed, absl::MakeSpan(values));
   const absl::StatusOr<std::string> taken =
-      TakeInitialWeights(*encoded, init.drawn, model.layers, absl::MakeSpan(values));
+      TakeInitialWeights(*encoded, init.drawn, layers, absl::MakeSpan(values));
   if (!taken.ok()) return blame(taken.status());
-  model.device->Write(values, model.values->span());
   Log(Severity::kInfo, "initial_weights", {{"file", init.path}, {"taken", *taken}});
-  return model.device->status();
+  return values;
 }
 
 }  // namespace dp::trainer

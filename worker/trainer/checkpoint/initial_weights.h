@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/model/shape_check.h"
-#include "worker/trainer/model/rank_model.h"
 #include "worker/trainer/model/training_plan.h"
 
 namespace dp::trainer {
@@ -23,14 +23,16 @@ namespace dp::trainer {
 // - A layer of positions takes the first rows, if the file has more than the context.
 //
 // Errors: InvalidArgument names the tensor that is missing or does not fit, and what the file has
-// instead.
+// instead; or a pattern that matches no tensor.
 absl::StatusOr<std::string> TakeInitialWeights(absl::string_view encoded,
                                                absl::Span<const std::string> drawn,
                                                absl::Span<const model::CheckedLayer> layers,
                                                absl::Span<float> values);
 
-// Reads the file into a model's values, and logs what was taken; nothing if there is no file.
-// Errors: those of TakeInitialWeights, the system's and the device's, with the file's path.
-absl::Status LoadInitialWeights(const InitialWeights& init, RankModel& model);
+// The values of a model of these layers, in its layout: drawn from `seed` as by Initialize, then
+// read from the file. Logs what was taken. Empty if there is no file. Errors: those of
+// TakeInitialWeights and the system's, with the file's path.
+absl::StatusOr<std::vector<float>> ReadInitialWeights(const InitialWeights& init, uint64_t seed,
+                                                      absl::Span<const model::CheckedLayer> layers);
 
 }  // namespace dp::trainer

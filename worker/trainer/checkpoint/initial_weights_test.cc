@@ -88,11 +88,18 @@ TEST_F(InitialWeightsTest, AnotherShapeIsNamedWithBoth) {
 }
 
 TEST_F(InitialWeightsTest, TensorsThatAreDrawnStay) {
-  EXPECT_EQ(*Take({{"fc.bias", {2}, two_}}, {"*.weight"}), "1 tensors");
+  EXPECT_EQ(*Take({{"fc.bias", {2}, two_}}, {"*.weight"}), "1 tensor");
   EXPECT_EQ(Of("fc.bias"), two_);
   EXPECT_EQ(Of("fc.weight"), std::vector<float>(6, -1.0f));
   EXPECT_THAT(std::string(Take({{"fc.bias", {2}, two_}}, {"fc.*"}).status().message()),
-              HasSubstr("every tensor of the model is drawn"));
+              HasSubstr("matches every tensor of the model"));
+}
+
+TEST_F(InitialWeightsTest, APatternThatMatchesNothingIsNamed) {
+  const auto taken = Take({{"fc.bias", {2}, two_}, {"fc.weight", {2, 3}, six_}}, {"head.*"});
+  EXPECT_EQ(taken.status().message(),
+            "train.init.drawn has 'head.*', which matches no tensor of the model; it has fc.bias, "
+            "fc.weight");
 }
 
 TEST_F(InitialWeightsTest, OtherTypesAreConverted) {

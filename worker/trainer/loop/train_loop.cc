@@ -218,12 +218,12 @@ float TrainLoop::ScaleOf(const engine::Prefetch::Step& step) const {
 engine::OptimizerStep TrainLoop::OptimizerStepOf(int64_t number) const {
   return {.number = number,
           .learning_rate_factor = engine::LearningRateFactor(parts_.plan.schedule, number,
-                                                             parts_.sampler.steps(), steps_total_)};
+                                                             steps_of_epoch_, steps_total_)};
 }
 
 // Every rank has the same number and fails at the same step. Later steps cannot repair it. A loss
-// is checked before its gradients, which are not finite, spoil the weights. Weights that a norm
-// tells of may be spoilt, and nobody saves them.
+// is checked before its gradients, which are not finite, spoil the weights. A norm is
+// seen after the update, and the job fails before the spoilt weights are saved.
 absl::Status TrainLoop::CheckFinite(absl::string_view what, double number) const {
   if (std::isfinite(number)) return absl::OkStatus();
   return absl::OutOfRangeError(absl::StrCat("the ", what, " is ", number, " at step ",

@@ -176,6 +176,18 @@ TEST(TrainLoopTest, TheScheduleSetsTheRateOfEachStep) {
   EXPECT_NE(Train(plan, 2).weights, Train(APlan(), 2).weights);
 }
 
+// An epoch of the schedule is an epoch of the job, also where that is no pass over the data.
+TEST(TrainLoopTest, ASchedulesEpochsAreTheJobs) {
+  TrainingPlan plan = APlan();
+  plan.steps_per_epoch = 3;
+  plan.schedule = {.decay = engine::StepDecay{.every_epochs = 1, .factor = 0.5}};
+  std::vector<double> rates;
+  for (const v1::Metric& metric : Train(plan, 2).metrics)
+    if (metric.event() == "step") rates.push_back(metric.learning_rate());
+  const std::vector<double> expected = {0.05, 0.05, 0.05, 0.025, 0.025, 0.025};
+  EXPECT_THAT(rates, ::testing::Pointwise(::testing::DoubleNear(1e-8), expected));
+}
+
 // Twelve samples of a step over two ranks, each in up to three parts of two; the last step is
 // short.
 TEST(TrainLoopTest, StepsInPartsAreThoseOfWholeShares) {

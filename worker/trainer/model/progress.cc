@@ -1,5 +1,7 @@
 #include "worker/trainer/model/progress.h"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -61,7 +63,8 @@ void Progress::EpochDone() {
   metric.set_epochs_total(options_.epochs_total);
   if (learning_rate_) metric.set_learning_rate(*learning_rate_);
   SetRate(samples_here_, epoch_began_, metric);
-  metric.set_samples(static_cast<int32_t>(at_.epoch_samples));
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  metric.set_samples(static_cast<int32_t>(std::min(at_.epoch_samples, kMost)));
   log_.Write(metric);
 }
 

@@ -31,6 +31,7 @@
 #include "worker/trainer/loop/train_loop.h"
 #include "worker/trainer/model/open_data.h"
 #include "worker/trainer/model/rank_model.h"
+#include "worker/trainer/model/training_fit.h"
 #include "worker/trainer/program/open_group.h"
 #include "worker/trainer/program/rank_cards.h"
 #include "worker/trainer/program/rank_device.h"
@@ -116,9 +117,11 @@ class RankProgram {
     DP_ASSIGN_OR_RETURN(const TrainingPlan plan, PlanTraining(session_.spec()));
     DP_ASSIGN_OR_RETURN(const Datasets data, OpenDatasets(plan));
     DP_ASSIGN_OR_RETURN(MetricLog metrics, MetricLog::Open(environment_.metrics_file, clock_));
-    DP_RETURN_IF_ERROR(CheckModel(plan, data));
-    DP_RETURN_IF_ERROR(CheckSomethingToTrain(plan, *data.train));
-    if (environment_.rank == 0) DP_RETURN_IF_ERROR(CheckOutputs(plan));
+    DP_ASSIGN_OR_RETURN(const auto layers, FitTraining(plan, data));
+    if (environment_.rank == 0) {
+      DP_RETURN_IF_ERROR(CheckOutputs(plan));
+      DP_RETURN_IF_ERROR(ReadInitial(plan, layers));
+    }
     DP_RETURN_IF_ERROR(session_.AwaitSealed(TimeoutsOf(plan).rendezvous));
     ReachFaultPoint("connect");
     const absl::StatusOr<TrainingEnd> end = TrainWithPeers(plan, data, metrics);
@@ -129,39 +132,6 @@ class RankProgram {
   }
 
  private:
-  // Finds a model that does not fit before this rank waits for others. The test may have classes
-  // that no sample for training has.
-  static absl::Status CheckModel(const TrainingPlan& plan, const Datasets& data) {
-    DP_ASSIGN_OR_RETURN(const auto layers, CheckLayers(plan, *data.train));
-    DP_RETURN_IF_ERROR(LayOutModel(plan, layers).status());
-    const model::Shape& shape = data.train->sample_shape();
-    if (data.test->sample_shape() != shape) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "samples of the test have the shape ", model::ShapeText(data.test->sample_shape()),
-          ", those for training ", model::ShapeText(shape), "; give sets of one shape"));
-    }
-    return CheckTestClasses(plan, data);
-  }
-
-  // The last layer of a preset fits the classes of the training set.
-  static absl::Status CheckTestClasses(const TrainingPlan& plan, const Datasets& data) {
-    DP_ASSIGN_OR_RETURN(const auto layers, CheckLayers(plan, *data.train));
-    const int64_t values = layers.back().out.back();
-    if (data.test->classes() <= values) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the test has labels up to ", data.test->classes() - 1, ", but the model gives ", values,
-        " values; give train.data.classes, and a last layer of as many"));
-  }
-
-  static absl::Status CheckSomethingToTrain(const TrainingPlan& plan,
-                                            const engine::Dataset& dataset) {
-    if (!plan.drop_last || dataset.size() >= plan.global_batch_size) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("dropLast leaves nothing to train: the data set has ", dataset.size(),
-                     " samples and globalBatchSize is ", plan.global_batch_size,
-                     "; make the batch smaller or turn dropLast off"));
-  }
-
   // Finds an output file that cannot be written, before the training rather than after it.
   absl::Status CheckOutputs(const TrainingPlan& plan) const {
     if (!plan.weights_file.empty()) {
@@ -174,6 +144,15 @@ class RankProgram {
     if (!plan.trace_file.empty()) {
       DP_RETURN_IF_ERROR(Blame(kTraceField, CheckWritable(plan.trace_file)));
     }
+    return absl::OkStatus();
+  }
+
+  // Reads the file of train.init, unless there is a checkpoint to go on from. Nobody waits for this
+  // rank yet, however long it takes.
+  absl::Status ReadInitial(const TrainingPlan& plan,
+                           const std::vector<model::CheckedLayer>& layers) {
+    if (!session_.checkpoints().empty() || !plan.resume.empty()) return absl::OkStatus();
+    DP_ASSIGN_OR_RETURN(initial_, ReadInitialWeights(plan.init, plan.seed, layers));
     return absl::OkStatus();
   }
 
@@ -217,10 +196,8 @@ class RankProgram {
       DP_RETURN_IF_ERROR(
           TellDifferentCards(group, {environment_.worker, environment_.card.name()}));
     }
-    const bool begins = session_.checkpoints().empty() && plan.resume.empty();
-    if (environment_.rank == 0 && begins) {
-      DP_RETURN_IF_ERROR(LoadInitialWeights(plan.init, model));
-    }
+    if (!initial_.empty()) model.device->Write(initial_, model.values->span());
+    std::vector<float>().swap(initial_);
     DP_RETURN_IF_ERROR(engine::AlignReplicas(group, model.layout, model.values->span()));
     engine::Reducer reducer(
         group, model.averaged, model.gradients->span(),
@@ -376,6 +353,8 @@ class RankProgram {
   client::GrpcStore store_;
   bool told_loss_ = false;
   // Rank 0 only.
+  std::vector<float>
+      initial_;  // values of the model at the start; empty: those drawn from the seed
   std::optional<Saver> saver_;
   std::optional<HandoverWatch> watch_;
   std::optional<FirstStepReport> first_step_;

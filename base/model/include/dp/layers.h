@@ -162,7 +162,7 @@ concept ElementFunction = std::same_as<Kind, Relu> || std::same_as<Kind, Gelu> |
 struct LayerSpec {
   std::string name;  // empty: DefaultName
   LayerKind kind;
-  std::string input;  // the layer above whose output it takes; empty: the layer before
+  std::string input = {};  // the layer above whose output it takes; empty: the layer before
 };
 
 }  // namespace dp::model

@@ -94,7 +94,11 @@ int64_t StatisticCount(absl::Span<const model::CheckedLayer> layers) {
   return std::count_if(all.begin(), all.end(), [](const Parameter& p) { return p.is_statistic(); });
 }
 
-int64_t RowsOf(const model::Shape& shape) { return model::ElementCount(shape) / shape.back(); }
+// Cross-entropy takes each token of a text by itself. Other losses take a sample's output as a
+// whole.
+int64_t RowsOf(const model::Shape& out, const Loss& loss) {
+  return std::holds_alternative<CrossEntropyLoss>(loss) ? model::ElementCount(out) / out.back() : 1;
+}
 
 }  // namespace
 
@@ -104,8 +108,8 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
     : cpu_(cpu),
       batch_size_(options.batch_size),
       loss_(options.loss),
-      columns_(static_cast<int>(layers.back().out.back())),
-      rows_of_sample_(RowsOf(layers.back().out)),
+      rows_of_sample_(RowsOf(layers.back().out, options.loss)),
+      columns_(static_cast<int>(model::ElementCount(layers.back().out) / rows_of_sample_)),
       statistic_count_(StatisticCount(layers)),
       measurements_(gradients.subspan(static_cast<size_t>(LayOut(layers).Trained().size))) {
   const ParameterFinder finder(layers, values, gradients);
@@ -191,8 +195,12 @@ BatchResult CpuNetwork::Forward(const Batch& batch, Mode mode) {
   DP_CHECK(batch.images.size() == input.size());
   std::copy(batch.images.begin(), batch.images.end(), input.begin());
   rows_ = batch.count * rows_of_sample_;
-  if (!batch.labels.empty()) labels_.assign(batch.labels.begin(), batch.labels.begin() + rows_);
+  if (std::holds_alternative<CrossEntropyLoss>(loss_)) {
+    DP_CHECK(static_cast<int64_t>(batch.labels.size()) >= rows_);
+    labels_.assign(batch.labels.begin(), batch.labels.begin() + rows_);
+  }
   if (HasTargets(loss_)) {
+    DP_CHECK(static_cast<int64_t>(batch.targets.size()) >= rows_ * columns_);
     targets_.assign(batch.targets.begin(), batch.targets.begin() + rows_ * columns_);
   }
 

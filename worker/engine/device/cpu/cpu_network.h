@@ -48,8 +48,8 @@ class CpuNetwork : public Network {
   CpuStream& cpu_;
   const int batch_size_;
   const Loss loss_;
-  const int columns_;             // of the output: classes, for cross-entropy
-  const int64_t rows_of_sample_;  // each with a label or with targets
+  const int64_t rows_of_sample_;  // each with a label, or with targets
+  const int columns_;             // of a row of the output: classes, for cross-entropy
   const int64_t statistic_count_;
   const absl::Span<float> measurements_;  // the gradients' part for statistics
   Activation input_;

@@ -1,5 +1,6 @@
 #include "worker/engine/device/cpu/cpu_optimizer.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -39,6 +40,7 @@ class CpuOptimizer : public Optimizer {
     if (average_.empty()) return;
     UpdateAverage(options_.average_decay, /*first=*/step.number == 1, values(),
                   absl::MakeSpan(average_));
+    CopyStatistics();
   }
   std::vector<OptimizerState> state() final {
     std::vector<OptimizerState> arrays = own_state();
@@ -57,6 +59,15 @@ class CpuOptimizer : public Optimizer {
   absl::Span<const float> gradients() const { return options_.gradients; }
 
  private:
+  // Statistics are averages already. torch's AveragedModel copies such buffers, too.
+  void CopyStatistics() {
+    for (const Parameter& p : options_.layout.parameters) {
+      if (!p.is_statistic()) continue;
+      const absl::Span<const float> from = values().subspan(p.offset, p.size);
+      std::copy(from.begin(), from.end(), average_.begin() + p.offset);
+    }
+  }
+
   const Options options_;
   const std::vector<ValueRange> trained_;
   std::vector<float> average_;  // empty: none is kept
