@@ -1,7 +1,9 @@
 #include "base/data/npy_file.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -112,7 +114,9 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(const std::string& place,
 
 absl::StatusOr<FileBytes> OpenPlace(const std::string& place) {
   const size_t hash = place.rfind('#');
-  if (hash == std::string::npos) return OpenFile(place);
+  std::error_code error;
+  const bool whole = hash == std::string::npos || std::filesystem::exists(place, error);
+  if (whole) return OpenFile(place);
   const std::string archive = place.substr(0, hash);
   DP_ASSIGN_OR_RETURN(const FileBytes file, OpenFile(archive));
   std::string member = place.substr(hash + 1);

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 std::string Number(uint64_t value, size_t size) {
   std::string bytes;
-  for (size_t i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
+  for (size_t i = 0; i < size; ++i) bytes += static_cast<char>(i < 8 ? value >> (8 * i) : 0);
   return bytes;
 }
 
@@ -101,6 +101,10 @@ TEST_F(NpyFileTest, AMemberOfAnArchiveMayBeStoredOrCompressed) {
     EXPECT_EQ(ReadNpy(archive + "#y").status().message(),
               archive + ": has no member y.npy; there are x.npy");
   }
+}
+
+TEST_F(NpyFileTest, AFileMayHaveTheSignInItsName) {
+  EXPECT_TRUE(ReadNpy(Write(Npy("|u1", "(3,)", "\1\2\3"), "a#1.npy")).ok());
 }
 
 TEST_F(NpyFileTest, ADamagedArchiveIsAnErrorAtEveryByte) {

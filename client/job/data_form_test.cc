@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -56,6 +57,41 @@ TEST_F(DataFormTest, AFileThatIsMissingCutShortOrSomethingElseHasNoForm) {
   EXPECT_FALSE(Form().has_value());
   Write("train-images-idx3-ubyte", Header(1));
   EXPECT_FALSE(Form().has_value());
+}
+
+TEST_F(DataFormTest, ATableHasItsInputs) {
+  Write("a.csv", "x,y,label\n1,2,0\n");
+  v1::DataSpec data;
+  data.set_kind("csv");
+  EXPECT_FALSE(FormOf(data).has_value());
+  data.add_train(path("a.csv"));
+  data.mutable_csv()->set_labels("label");
+  EXPECT_EQ(FormOf(data)->shape, (model::Shape{2}));
+}
+
+TEST_F(DataFormTest, AFolderHasItsSizeAndClasses) {
+  v1::DataSpec data;
+  data.set_kind("imageFolder");
+  data.set_dir(dir_.path());
+  EXPECT_FALSE(FormOf(data).has_value());
+  data.add_size(8);
+  data.add_size(9);
+  data.set_channels(1);
+  EXPECT_EQ(FormOf(data)->shape, (model::Shape{1, 8, 9}));
+  EXPECT_EQ(FormOf(data)->classes, 0);
+  for (const char* name : {"train/a", "train/b"}) {
+    std::filesystem::create_directories(dir_.path() / name);
+  }
+  EXPECT_EQ(FormOf(data)->classes, 2);
+}
+
+TEST_F(DataFormTest, SyntheticSamplesHaveTheFormOfTheJob) {
+  v1::DataSpec data;
+  data.set_kind("synthetic");
+  data.set_classes(3);
+  data.mutable_synthetic()->add_shape(5);
+  EXPECT_EQ(FormOf(data)->shape, (model::Shape{5}));
+  EXPECT_EQ(FormOf(data)->classes, 3);
 }
 
 TEST_F(DataFormTest, ImagesOfCifarHaveOneForm) {

@@ -78,7 +78,7 @@ std::string Archive() {
   const std::string body = Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (3,)}", "\1\2\3");
   const auto word = [](size_t value, int size) {
     std::string bytes;
-    for (int i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
+    for (int i = 0; i < size; ++i) bytes += static_cast<char>(i < 8 ? value >> (8 * i) : 0);
     return bytes;
   };
   const std::string common = word(20, 2) + word(0, 10) + word(0, 4) + word(body.size(), 4) +

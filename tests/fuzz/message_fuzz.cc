@@ -36,8 +36,12 @@ void CheckFinite(const google::protobuf::Message& message) {
   const auto& reflection = *message.GetReflection();
   reflection.ListFields(message, &fields);
   for (const FieldDescriptor* field : fields) {
-    if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE && !field->is_repeated()) {
       DP_CHECK(std::isfinite(reflection.GetDouble(message, field)));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+      for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
+        DP_CHECK(std::isfinite(reflection.GetRepeatedDouble(message, field, i)));
+      }
     }
     if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_map()) continue;
     if (!field->is_repeated()) CheckFinite(reflection.GetMessage(message, field));
