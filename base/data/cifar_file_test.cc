@@ -58,6 +58,20 @@ TEST_F(CifarFileTest, ATruncatedFileIsAnErrorAtEveryByte) {
   }
 }
 
+TEST_F(CifarFileTest, AGapBetweenBatchesIsAnError) {
+  Write("data_batch_1.bin", Record("\3", 10));
+  Write("data_batch_3.bin", Record("\3", 10));
+  const auto train = ReadCifarSet(dir_.path(), Cifar::k10, Split::kTrain).status();
+  EXPECT_TRUE(absl::IsNotFound(train));
+  EXPECT_THAT(train.message(), HasSubstr("data_batch_2.bin"));
+}
+
+TEST_F(CifarFileTest, ALabelThatTheSetLacksIsNamedWithItsRecord) {
+  Write("data_batch_1.bin", Record("\3", 10) + Record("\x0b", 10));
+  EXPECT_THAT(ReadCifarSet(dir_.path(), Cifar::k10, Split::kTrain).status().message(),
+              HasSubstr("data_batch_1.bin: record 1 has label 11; CIFAR-10 has 0 to 9"));
+}
+
 TEST_F(CifarFileTest, WhatIsMissingIsNamed) {
   const auto file = ReadCifarSet(dir_.path(), Cifar::k10, Split::kTrain).status();
   EXPECT_TRUE(absl::IsNotFound(file));

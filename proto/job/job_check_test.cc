@@ -396,6 +396,10 @@ TEST(JobCheckTest, FaultsOfLayersAreFoundWithoutTheData) {
   EXPECT_THAT(error("[1]", "{dropout: {p: 1.5}}"), HasSubstr("at least 0 and below 1"));
   EXPECT_THAT(error("[1]", "{gelu: {approximate: fast}}"),
               HasSubstr("gelu.approximate is 'fast'; it must be tanh or none"));
+  EXPECT_THAT(error("[1]", "{batchNorm: {momentum: 0}}"),
+              HasSubstr("momentum is 0; it must be above 0 and at most 1"));
+  EXPECT_THAT(error("[1]", "{rmsNorm: {epsilon: 0}}"),
+              HasSubstr("epsilon is 0; it must be above 0 and below 1"));
   EXPECT_EQ(error("[3].input", "nowhere"),
             "layer 'head' (linear): input is 'nowhere'; it must be the name of a layer above");
   EXPECT_EQ(error("[3].name", "conv2d0"), "two layers have the name 'conv2d0'; names must differ");

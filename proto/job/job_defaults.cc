@@ -61,13 +61,13 @@ void FillAdaptivePool(const IsGiven& given, v1::AdaptiveAvgPool2dSpec& pool) {
   if (!given("columns")) pool.set_columns(1);
 }
 
-void FillBatchNorm(const IsGiven& given, v1::BatchNormSpec& norm) {
-  if (!given("epsilon")) norm.set_epsilon(model::BatchNorm().epsilon);
-  if (!given("momentum")) norm.set_momentum(model::BatchNorm().momentum);
+void FillBatchNorm(v1::BatchNormSpec& norm) {
+  if (!norm.has_epsilon()) norm.set_epsilon(model::BatchNorm().epsilon);
+  if (!norm.has_momentum()) norm.set_momentum(model::BatchNorm().momentum);
 }
 
-void FillRmsNorm(const IsGiven& given, v1::RmsNormSpec& norm) {
-  if (!given("epsilon")) norm.set_epsilon(model::RmsNorm().epsilon);
+void FillRmsNorm(v1::RmsNormSpec& norm) {
+  if (!norm.has_epsilon()) norm.set_epsilon(model::RmsNorm().epsilon);
 }
 
 void FillLayer(const FieldOrigins& origins, const std::string& path, v1::LayerSpec& layer) {
@@ -83,8 +83,8 @@ void FillLayer(const FieldOrigins& origins, const std::string& path, v1::LayerSp
   if (layer.has_avg_pool2d()) FillPool(of("avgPool2d"), *layer.mutable_avg_pool2d());
   if (layer.has_adaptive_avg_pool2d())
     FillAdaptivePool(of("adaptiveAvgPool2d"), *layer.mutable_adaptive_avg_pool2d());
-  if (layer.has_batch_norm()) FillBatchNorm(of("batchNorm"), *layer.mutable_batch_norm());
-  if (layer.has_rms_norm()) FillRmsNorm(of("rmsNorm"), *layer.mutable_rms_norm());
+  if (layer.has_batch_norm()) FillBatchNorm(*layer.mutable_batch_norm());
+  if (layer.has_rms_norm()) FillRmsNorm(*layer.mutable_rms_norm());
   if (layer.has_gelu() && layer.gelu().approximate().empty())
     layer.mutable_gelu()->set_approximate("tanh");
 }

@@ -51,11 +51,16 @@ model::AdaptiveAvgPool2d Of(const v1::AdaptiveAvgPool2dSpec& spec) {
 }
 
 model::BatchNorm Of(const v1::BatchNormSpec& spec) {
-  return {.epsilon = OrDefault(spec.epsilon(), 1e-5), .momentum = OrDefault(spec.momentum(), 0.1)};
+  model::BatchNorm norm;
+  if (spec.has_epsilon()) norm.epsilon = spec.epsilon();
+  if (spec.has_momentum()) norm.momentum = spec.momentum();
+  return norm;
 }
 
 model::RmsNorm Of(const v1::RmsNormSpec& spec) {
-  return {.epsilon = OrDefault(spec.epsilon(), 1e-6)};
+  model::RmsNorm norm;
+  if (spec.has_epsilon()) norm.epsilon = spec.epsilon();
+  return norm;
 }
 
 model::Attention Of(const v1::AttentionSpec& spec) {

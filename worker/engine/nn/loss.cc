@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "base/overloaded.h"
@@ -62,8 +63,9 @@ double Slope(const L1Loss&, double o, double t) {
   return o == t ? 0 : o > t ? 1 : o < t ? -1 : o - t;
 }
 
-// log(1 + exp(o)) without overflow.
+// log(1 + exp(o)) without overflow. A target that is no probability gives NaN.
 double Value(const BceLoss&, double o, double t) {
+  if (!(t >= 0 && t <= 1)) return std::numeric_limits<double>::quiet_NaN();
   return std::max(o, 0.0) - o * t + std::log1p(std::exp(-std::abs(o)));
 }
 double Slope(const BceLoss&, double o, double t) { return 1 / (1 + std::exp(-o)) - t; }

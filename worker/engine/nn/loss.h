@@ -17,7 +17,7 @@ struct CrossEntropyLoss {
 // mse_loss, l1_loss and binary_cross_entropy_with_logits.
 struct MseLoss {};  // (o - t)²
 struct L1Loss {};   // |o - t|
-struct BceLoss {};  // log(1 + exp(o)) - o t, for targets from 0 to 1
+struct BceLoss {};  // log(1 + exp(o)) - o t, for targets from 0 to 1; others give NaN
 
 // The Euclidean norm of all outputs of the batch, torch.linalg.vector_norm(output). It needs no
 // targets, and is no mean over samples. The split of a step into ranks and parts therefore changes

@@ -65,6 +65,8 @@ TEST(LossTest, ValuesByHand) {
   EXPECT_NEAR(Of(BceLoss{}, {0, 0}, {1, 0.5f}).loss_sum, std::log(2), 1e-12);
   EXPECT_NEAR(Of(BceLoss{}, {800, -800}, {0, 0}).loss_sum, 400, 1e-9);
   EXPECT_NEAR(Of(NormLoss{}, {3, 4}, {}).loss_sum, 5, 1e-12);
+  EXPECT_TRUE(std::isnan(Of(BceLoss{}, {0, 0}, {0, 1.5f}).loss_sum));
+  EXPECT_TRUE(std::isnan(Of(BceLoss{}, {0, 0}, {-0.5f, 1}).loss_sum));
 }
 
 TEST(LossTest, TheNormCountsOnceForEachRow) {

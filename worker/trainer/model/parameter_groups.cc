@@ -52,6 +52,12 @@ absl::Status NoneMatches(const std::vector<ParameterGroup>& groups, size_t index
                          const engine::ParameterLayout& layout) {
   const ParameterGroup& group = groups[index];
   const std::string what = absl::StrCat("train.groups[", index, "].match '", group.match, "' ");
+  const bool statistic = absl::c_any_of(layout.parameters, [&](const engine::Parameter& parameter) {
+    return parameter.is_statistic() && Matches(group, parameter);
+  });
+  if (statistic)
+    return absl::InvalidArgumentError(absl::StrCat(
+        what, "matches only running statistics, which no optimizer changes; leave it out"));
   const bool shadowed = absl::c_any_of(layout.parameters, [&](const engine::Parameter& parameter) {
     return Matches(group, parameter);
   });

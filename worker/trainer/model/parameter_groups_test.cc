@@ -66,5 +66,19 @@ TEST_F(ParameterGroupsTest, ASpecIsTaken) {
   EXPECT_EQ(GroupOf(spec).options.learning_rate_factor, 0.5);
 }
 
+TEST_F(ParameterGroupsTest, AGroupOfRunningStatisticsIsRefused) {
+  const auto layers = *model::CheckShapes({{{"bn", model::BatchNorm{}}}}, {4});
+  engine::ParameterLayout layout = engine::LayOut(layers);
+  const absl::Status status =
+      ApplyGroups({{.match = "bn.running_mean", .options = {.frozen = true}}}, layout);
+  EXPECT_EQ(status.message(),
+            "train.groups[0].match 'bn.running_mean' matches only running statistics, which no "
+            "optimizer changes; leave it out");
+  EXPECT_EQ(ApplyGroups({{.match = "bn.*", .options = {.learning_rate_factor = 2}}}, layout),
+            absl::OkStatus());
+  for (const engine::Parameter& each : layout.parameters)
+    EXPECT_EQ(each.options.learning_rate_factor, each.is_statistic() ? 1 : 2) << each.name;
+}
+
 }  // namespace
 }  // namespace dp::trainer

@@ -171,7 +171,7 @@ class CpuBatchNorm : public CpuLayer {
   BatchNormParts MakeParts(const CpuLayerInput& input, const model::BatchNorm& norm) const {
     const CpuStream& cpu = input.cpu;
     memory::desc desc = FormatOf(input);
-    if (input.layer.in.size() == 2) {
+    if (input.layer.in.size() != 1 && input.layer.in.size() != 3) {
       desc = {{batch_size_, channels_, places_}, memory::data_type::f32, memory::format_tag::abc};
     }
     const auto bind = [&](const float* values) {

@@ -25,7 +25,9 @@ dnnl::memory::desc PlainDesc(int batch_size, const model::Shape& shape) {
   }
   memory::dims dims = {batch_size};
   dims.insert(dims.end(), shape.begin(), shape.end());
-  return {dims, memory::data_type::f32, memory::format_tag::nchw};
+  memory::dims strides(dims.size(), 1);
+  for (size_t i = dims.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * dims[i + 1];
+  return {dims, memory::data_type::f32, strides};
 }
 
 Activation MakeActivation(const CpuStream& cpu, const dnnl::memory::desc& desc,

@@ -32,8 +32,8 @@ struct Activation {
   bool needs_gradient() const { return static_cast<bool>(gradient); }
 };
 
-// The description of `batch_size` samples of `shape` in plain order: nc or nchw. Each token of each
-// sample is one row, since layers treat the features of all tokens alike.
+// The description of `batch_size` samples of `shape` in plain order: nc, nchw and so on. Each token
+// of each sample is one row, since layers treat the features of all tokens alike.
 dnnl::memory::desc PlainDesc(int batch_size, const model::Shape& shape);
 
 // Memory in `desc` for the value and, if `needs_gradient`, for the gradient.
