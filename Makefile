@@ -114,9 +114,9 @@ install: programs  ## install below DESTDIR, in PREFIX (/usr/local), BINDIR, SYS
 	@cmake -S . -B $(BUILD) $(INSTALL_DIRS) >/dev/null
 	@cmake --install $(BUILD) --strip
 
-# CUDA=12, or a toolkit's folder, builds the GPU trainer with that toolkit, in a build folder of its own.
-DIST_BUILD = build-dist$(if $(CUDA),-cuda)
-cuda_toolkit_options = -DCUDAToolkit_ROOT=$(1) -DCMAKE_CUDA_COMPILER=$(1)/bin/nvcc
+# CUDA=12, or a toolkit's folder, builds the GPU trainer with that toolkit, in a build folder for its version.
+DIST_BUILD = build-dist$(if $(CUDA),-cuda$(shell scripts/cuda-toolkit --version '$(CUDA)'))
+cuda_toolkit_options = -DCUDAToolkit_ROOT=$(1) -DCMAKE_CUDA_COMPILER=$(1)/bin/nvcc -DDP_REQUIRE_CUDA=ON
 
 dist: $(if $(CUDA),cuda-toolkit) deps  ## pack dist/dp-VERSION-linux-x86_64.tar.gz, which runs where it is unpacked
 	@cmake --preset dist -B $(DIST_BUILD) $(BATCHES) \

@@ -35,6 +35,12 @@ if(NOT DP_SANITIZE AND TARGET CUDA::cublasLt AND CUDNN_INCLUDE_DIR AND CUDNN_LIB
   endif()
 endif()
 
+option(DP_REQUIRE_CUDA "Fail if the CUDA device cannot be built" OFF)
+if(DP_REQUIRE_CUDA AND NOT DP_WITH_CUDA)
+  message(FATAL_ERROR "no GPU trainer can be built: cuDNN's header is ${CUDNN_INCLUDE_DIR}, its library "
+    "${CUDNN_LIBRARY}; install cuDNN for CUDA ${CUDAToolkit_VERSION_MAJOR}, or set CMAKE_PREFIX_PATH to its folder")
+endif()
+
 if(DP_WITH_CUDA)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)

@@ -35,8 +35,8 @@ class ToolkitTest(unittest.TestCase):
                 (folder / path).chmod(0o755)
         return folder
 
-    def ask(self, wanted, **env):
-        return subprocess.run([TOP / "scripts/cuda-toolkit", "--in", self.dir, wanted], capture_output=True, text=True,
+    def ask(self, *arguments, **env):
+        return subprocess.run([TOP / "scripts/cuda-toolkit", "--in", self.dir, *arguments], capture_output=True, text=True,
                               env={**self.env, **env})
 
     def expect_chosen(self, wanted, folder, **env):
@@ -65,7 +65,8 @@ class ToolkitTest(unittest.TestCase):
     def test_a_version_that_is_not_there_is_refused_with_what_is_there_and_a_remedy(self):
         self.toolkit("cuda-13.0", 13000)
         self.expect_refused("12", "no CUDA 12 toolkit", "cuda-13.0 is 13.0", "cuda-toolkit-12-9", "make dist CUDA=FOLDER")
-        self.expect_refused("12.4", "cuda-toolkit-12-4")
+        self.expect_refused("12.4", "cuda-toolkit-12-4,")
+        self.expect_refused("14", "cuda-toolkit-14-*,")
 
     def test_a_toolkit_without_a_compiler_or_a_library_is_no_toolkit(self):
         for part in ("bin/nvcc", "lib64/libcublasLt.so"):
@@ -74,11 +75,28 @@ class ToolkitTest(unittest.TestCase):
         self.toolkit("cuda-12.9", 12090, without=("bin/nvcc",))
         self.expect_refused("12", "cuda-12.9 lacks bin/nvcc")
 
+    def build(self, toolkit):
+        """A build folder of the preset dist, without programs."""
+        (self.dir / "CMakeCache.txt").write_text(
+            f"DP_STATIC:BOOL=ON\nCUDAToolkit_NVCC_EXECUTABLE:FILEPATH={toolkit / 'bin/nvcc'}\n")
+        return self.dir
+
     def test_the_tarball_is_named_after_the_toolkit(self):
+        (self.dir / "bin").mkdir()
+        (self.dir / "bin/dp-trainer-cuda").touch()
         for version, name in ((12090, "-cuda12"), (13000, "-cuda13")):
-            folder = self.toolkit(f"toolkit{name}", version)
-            (self.dir / "CMakeCache.txt").write_text(f"CUDAToolkit_NVCC_EXECUTABLE:FILEPATH={folder / 'bin/nvcc'}\n")
-            self.assertEqual(scripts_dist().cuda_of(self.dir), name)
+            self.assertEqual(scripts_dist().cuda_of(self.build(self.toolkit(f"toolkit{name}", version))), name)
+
+    def test_a_build_without_the_gpu_trainer_gives_no_tarball_for_cuda(self):
+        build, out = self.build(self.toolkit("cuda-12.9", 12090)), self.dir / "out"
+        done = subprocess.run([TOP / "scripts/dist", "--name-cuda", build, out], capture_output=True, text=True)
+        self.assertEqual((done.returncode, out.exists()), (1, False))
+        self.assertIn(f"no dp-trainer-cuda in {build}: install cuDNN for CUDA 12, or set CMAKE_PREFIX_PATH", done.stderr)
+
+    def test_the_version_alone(self):
+        folder = self.toolkit("cuda-12.9", 12090)
+        for wanted in ("12", str(folder)):
+            self.assertEqual(self.ask("--version", wanted).stdout, "12.9\n")
 
     def test_make_ends_before_it_builds_if_there_is_no_toolkit(self):
         done = subprocess.run(["make", "-C", TOP, "dist", f"CUDA={self.dir / 'none'}"], capture_output=True, text=True,
@@ -87,13 +105,13 @@ class ToolkitTest(unittest.TestCase):
         self.assertIn("none is no CUDA toolkit", done.stderr)
         self.assertNotIn("deps", done.stdout)
 
-    def test_make_builds_with_the_toolkit_in_a_folder_of_its_own(self):
+    def test_make_builds_with_the_toolkit_in_a_folder_for_its_version(self):
         folder = self.toolkit("cuda-12.9", 12090)
         told = subprocess.run(["make", "-C", TOP, "-n", "dist", f"CUDA={folder}"], capture_output=True, text=True,
                               env=self.env, check=True).stdout
-        self.assertIn("-B build-dist-cuda ", told)
-        self.assertIn(f"-DCMAKE_CUDA_COMPILER=\"$(scripts/cuda-toolkit '{folder}')\"/bin/nvcc", told)
-        self.assertIn("scripts/dist  --name-cuda build-dist-cuda", told)
+        self.assertIn("-B build-dist-cuda12.9 ", told)
+        self.assertIn(f"-DCMAKE_CUDA_COMPILER=\"$(scripts/cuda-toolkit '{folder}')\"/bin/nvcc -DDP_REQUIRE_CUDA=ON", told)
+        self.assertIn("scripts/dist  --name-cuda build-dist-cuda12.9", told)
         plain = subprocess.run(["make", "-C", TOP, "-n", "dist"], capture_output=True, text=True, env=self.env,
                                check=True).stdout
         self.assertIn("-B build-dist ", plain)
