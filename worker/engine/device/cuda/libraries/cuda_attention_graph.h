@@ -45,11 +45,12 @@ CudnnGraph MakeBackwardGraph(const AttentionShape& shape);
 
 // The same gradients without that workspace. Stored last is one more array, `queries_sums`:
 // float32, samples x heads x tokens x features of a head. Thread blocks add their parts of the
-// queries' gradient to it atomically, in the order in which they come. From 9.6 on, cuDNN sets it
-// to 0 before.
+// queries' gradient to it atomically, in the order in which they come. cuDNN must set it to 0
+// before: see kCudnnClearsSums.
 CudnnGraph MakeAtomicBackwardGraph(const AttentionShape& shape);
 
-// The first cuDNN that sets `queries_sums` to 0 itself.
+// The first cuDNN that sets `queries_sums` to 0 itself, by NVIDIA's word. No GPU has confirmed it
+// yet. CudaAttentionPlanTest.TheAtomicFormIsTheCpusToo asks it.
 inline constexpr size_t kCudnnClearsSums = 90600;
 
 }  // namespace dp::engine::cuda
