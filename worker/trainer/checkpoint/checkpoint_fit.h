@@ -18,18 +18,18 @@ namespace dp::trainer {
 
 // Rejects differences that would change the position in the data or the meaning of the tensors. It
 // compares tensors, optimizer, seed, number of samples, global batch size, shuffle, dropLast,
-// stepsPerEpoch and // the schedule of the learning rate.
-// Errors: FailedPrecondition names the first that differs, with both values; or an order of sums
-// that this release does not know.
+// stepsPerEpoch and the schedule of the learning rate. A job with train.ema also needs an average
+// of the weights in the checkpoint. Errors: FailedPrecondition names the first that differs, with
+// both values; or an order of sums that this release does not know.
 absl::Status CheckFits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now);
 
 // The order of sums of the training that made the checkpoint. Nullopt: this release does not know
 // it, and CheckFits rejects the checkpoint.
 std::optional<engine::ReduceOrder> SumOrderOf(const v1::CheckpointManifest& checkpoint);
 
-// Describes differences that are allowed but change the bits from here on: world size, device,
-// precision and, on CPUs, threads and instruction set. Skips fields that an earlier release did not
-// write. Empty if the bits stay the same.
+// Describes differences that are allowed but change the bits from here on: world size,
+// train.accumulate, device, precision and, on CPUs, threads and instruction set. Skips fields that
+// an earlier release did not write. Empty if the bits stay the same.
 std::string OtherBits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now);
 
 // The fields that all checkpoints of one rank program share: the job, what must match when a
