@@ -23,9 +23,8 @@ struct NcclTuning {
   // Whether NCCL takes only as many blocks as fill the links, since it takes them from backward.
   // NCCL 2.28 ignores the setting for all-reduces.
   bool few_ctas = true;
-  // The most thread blocks. Programs of others have no limit of ours: NCCL knows the links, and a
-  // limit that is right on one host costs bandwidth on another. The trainer sets
-  // kCtasBesideBackward.
+  // The most thread blocks. The library sets no limit: NCCL knows the links, and a limit that is
+  // right on one host costs bandwidth on another. The trainer sets kCtasBesideBackward.
   int ctas_max = 0;
 };
 

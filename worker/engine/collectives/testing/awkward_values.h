@@ -13,7 +13,7 @@
 
 namespace dp::engine {
 
-// The values of a rank, and therefore their sums, come again after so many.
+// The values of a rank, and therefore their sums, repeat with this period.
 inline constexpr size_t kAwkwardPeriod = 17;
 
 // A value whose sums depend on their order: the ranks' magnitudes differ widely.
