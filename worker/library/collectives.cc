@@ -7,6 +7,7 @@
 #include "dp/distributed.h"
 #include "worker/library/in_engine.h"
 #include "worker/library/joined_group.h"
+#include "worker/library/pending_work.h"
 
 namespace dp::distributed {
 

@@ -7,6 +7,7 @@
 #include "worker/engine/collectives/reduce/half_floats.h"
 #include "worker/library/dist_error.h"
 #include "worker/library/memory/overlap.h"
+#include "worker/library/pending_work.h"
 
 namespace dp::library {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/status.h"
 #include "store/prefix_store.h"
 #include "store/wire/deadline.h"
 #include "worker/engine/collectives/failure.h"
@@ -75,25 +74,6 @@ ConnectKeys HeedingDifferences(const std::shared_ptr<OpenStore>& keys, int rank)
   HeedingStore* const address = heeding.get();
   return {std::make_shared<OpenStore>(OpenStore{keys, std::move(heeding), keys->own_address}),
           address};
-}
-
-// The process before a fork still uses what it holds, and its destructor would tell peers, or wait
-// for threads that are not here.
-void LeaveToParent(std::shared_ptr<void> held) {
-  struct Kept {
-    Mutex mu;
-    std::vector<std::shared_ptr<void>> all DP_GUARDED_BY(mu);
-  };
-  static auto* const kept = new Kept;  // without an end
-  MutexLock lock(kept->mu);
-  kept->all.push_back(std::move(held));
-}
-
-[[noreturn]] void ThrowInFork(const std::string& context) {
-  throw DistError(ErrorKind::kWrongState,
-                  absl::StrCat(context, " was joined by a process of which this one is a fork; ",
-                               "join in the process that calls, with dp::spawn in the function ",
-                               "of the ranks"));
 }
 
 // Ends the group with its last holder, in this process alone. It uses `keys` until then.
@@ -367,40 +347,6 @@ distributed::ProcessGroup GroupOrDefault(const std::optional<distributed::Proces
   throw DistError(ErrorKind::kWrongState,
                   "process_group is an empty handle: this rank is no member of the group; leave "
                   "the option out for the default group, or use the group on its members only");
-}
-
-PendingWork::PendingWork(std::unique_ptr<engine::Work> work, std::string context,
-                         std::optional<NcclUse> on_stream)
-    : context_(std::move(context)), on_stream_(on_stream), work_(std::move(work)) {}
-
-PendingWork::~PendingWork() {
-  if (in_fork()) {
-    LeaveToParent(std::move(work_));
-  } else if (!ordered_) {
-    (void)Order();  // only for the memory; an error shows in the group's next operation
-  }
-}
-
-void PendingWork::CheckProcess() const {
-  if (in_fork()) ThrowInFork(context_);
-}
-
-void PendingWork::Wait() {
-  CheckProcess();
-  OrThrow(Order(), ErrorSource::kOperation, context_);
-}
-
-bool PendingWork::done() const {
-  CheckProcess();
-  return work_->done();
-}
-
-absl::Status PendingWork::Order() {
-  if (!on_stream_) return work_->Wait();
-  DP_RETURN_IF_ERROR(on_stream_->api->UseDevice(on_stream_->device));
-  const absl::Status status = work_->WaitOnStream();
-  ordered_ = ordered_ || status.ok();
-  return status;
 }
 
 }  // namespace dp::library

@@ -13,10 +13,10 @@
 #include "base/mutex.h"
 #include "dp/distributed.h"
 #include "worker/engine/collectives/group.h"
-#include "worker/library/fork_count.h"
 #include "worker/library/memory/group_memory.h"
 #include "worker/library/nccl/nccl_use.h"
 #include "worker/library/open_store.h"
+#include "worker/library/spawn/fork_count.h"
 
 namespace dp::library {
 
@@ -114,31 +114,5 @@ JoinedGroup& MemberOf(const distributed::ProcessGroup& group);
 
 // The group that an option names; without one the default group. Throws for an empty handle.
 distributed::ProcessGroup GroupOrDefault(const std::optional<distributed::ProcessGroup>& given);
-
-// An operation of a group.
-class PendingWork {
- public:
-  // With `on_stream` a wait only orders the result before the later work of that stream.
-  PendingWork(std::unique_ptr<engine::Work> work, std::string context,
-              std::optional<NcclUse> on_stream = std::nullopt);
-  ~PendingWork();
-  PendingWork(const PendingWork&) = delete;
-  PendingWork& operator=(const PendingWork&) = delete;
-
-  // Both throw in a fork of the process that has begun the operation.
-  void Wait();
-  bool done() const;
-
- private:
-  bool in_fork() const { return ForkCount() != begun_at_; }
-  void CheckProcess() const;
-  absl::Status Order();
-
-  const std::string context_;
-  const std::optional<NcclUse> on_stream_;
-  const uint64_t begun_at_ = ForkCount();
-  std::unique_ptr<engine::Work> work_;
-  bool ordered_ = false;
-};
 
 }  // namespace dp::library
