@@ -114,7 +114,10 @@ absl::StatusOr<std::unique_ptr<Snapshot>> Snapshots::Take(
   if (space_ == nullptr) {
     const absl::Status made = MakeSpace(context);
     if (absl::IsResourceExhausted(made)) {
-      Log(Severity::kWarning, "gpu_snapshot_pageable", {{"error", std::string(made.message())}});
+      if (!said_pageable_) {
+        Log(Severity::kWarning, "gpu_snapshot_pageable", {{"error", std::string(made.message())}});
+      }
+      said_pageable_ = true;
       return nullptr;
     }
     DP_RETURN_IF_ERROR(made);

@@ -29,6 +29,7 @@ class Snapshots {
   absl::Status MakeSpace(DeviceContext& context);
 
   std::shared_ptr<SnapshotSpace> space_;
+  bool said_pageable_ = false;  // the log has one line about it
 };
 
 }  // namespace dp::engine::cuda

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/engine/device/cuda/runtime/cuda_download.h"
@@ -13,6 +14,12 @@ namespace dp::engine::cuda {
 namespace {
 
 using ::testing::ElementsAre;
+
+int CountOf(absl::string_view word, absl::string_view text) {
+  int count = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
 
 TEST(DownloadTest, CopiesEverySizeThroughItsChunks) {
   constexpr int kChunk = 64;
@@ -30,7 +37,10 @@ TEST(DownloadTest, CopiesEverySizeThroughItsChunks) {
 class SnapshotsTest : public ::testing::Test {
  protected:
   SnapshotsTest() : device_(*OpenCuda(0)), array_(*device_->Allocate(kSize)) {}
-  ~SnapshotsTest() override { on_host::SetFreeMemory(on_host::kFreeMemory); }
+  ~SnapshotsTest() override {
+    on_host::SetFreeMemory(on_host::kFreeMemory);
+    on_host::RefusePinnedMemory(false);
+  }
 
   std::unique_ptr<Snapshot> Take() const { return *device_->TakeSnapshot({array_->span()}); }
   void Write(float value) { device_->Write(Filled(value), array_->span()); }
@@ -61,6 +71,16 @@ TEST_F(SnapshotsTest, WithoutMemoryToSpareTheArraysAreCopiedToTheHostAtOnce) {
   EXPECT_EQ(on_host::DeviceBytes(), before);
   Write(0);
   EXPECT_THAT(*snapshot->Take(), ElementsAre(Filled(1)));
+}
+
+TEST_F(SnapshotsTest, WithoutPageLockedMemoryTheLogSaysSoOnce) {
+  on_host::RefusePinnedMemory(true);
+  Write(1);
+  testing::internal::CaptureStderr();
+  for (int checkpoint = 0; checkpoint < 3; ++checkpoint) {
+    EXPECT_THAT(*Take()->Take(), ElementsAre(Filled(1)));
+  }
+  EXPECT_EQ(CountOf("gpu_snapshot_pageable", testing::internal::GetCapturedStderr()), 1);
 }
 
 TEST_F(SnapshotsTest, ASnapshotOutlivesItsDevice) {

@@ -27,12 +27,14 @@
 namespace {
 
 std::atomic<int64_t> free_memory = dp::engine::cuda::on_host::kFreeMemory;
+std::atomic<bool> refuse_pinned_memory = false;
 
 }  // namespace
 
 namespace dp::engine::cuda::on_host {
 
 void SetFreeMemory(int64_t bytes) { free_memory = bytes; }
+void RefusePinnedMemory(bool refuse) { refuse_pinned_memory = refuse; }
 
 }  // namespace dp::engine::cuda::on_host
 
@@ -52,7 +54,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) {
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
-  *memory = std::malloc(bytes);
+  *memory = refuse_pinned_memory ? nullptr : std::malloc(bytes);
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {

@@ -14,5 +14,7 @@ int64_t DeviceBytes();
 // From now on the runtime reports so much free memory. Thread-safe.
 void SetFreeMemory(int64_t bytes);
 inline constexpr int64_t kFreeMemory = int64_t{1} << 30;  // until a test sets it
+// From now on the runtime refuses page-locked memory, or has it again. Thread-safe.
+void RefusePinnedMemory(bool refuse);
 
 }  // namespace dp::engine::cuda::on_host
