@@ -11,12 +11,13 @@
 namespace dp::engine::cuda {
 namespace {
 
-absl::Status NoEngine(size_t inexact) {
-  return absl::UnimplementedError(
-      absl::StrCat("cuDNN has no engine for it, but for ", inexact,
-                   " that may give other bits in another run or round their sums; where it finds "
-                   "no libnvrtc, it has none of those "
-                   "that are compiled at run time"));
+absl::Status NoEngine(size_t inexact, const Exactness& asked) {
+  return absl::UnimplementedError(absl::StrCat(
+      "cuDNN has no engine for it, but for ", inexact, " that ",
+      asked.same_bits ? "may give other bits in another run or round their sums"
+                      : "round their sums",
+      asked.full_float32 ? " or their factors" : "",
+      "; where it finds no libnvrtc, it has none of those that are compiled at run time"));
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ absl::Status CudnnPlan::Choose(const Planning& planning, absl::Span<void* const>
     names.push_back(each.name);
     engines_.push_back(std::move(each));
   }
-  if (engines_.empty()) return NoEngine(found.size());
+  if (engines_.empty()) return NoEngine(found.size(), options_.exactness);
   plans_.resize(engines_.size());
   DP_RETURN_IF_ERROR(BuildBest(planning, {.plan = options_.name,
                                           .candidates = names,
