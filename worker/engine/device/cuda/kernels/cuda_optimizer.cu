@@ -70,7 +70,7 @@ struct AverageOf {
   }
 };
 
-__global__ void StoreRateKernel(double rate, double* place) { *place = rate; }
+__global__ void StoreDoubleKernel(double value, double* place) { *place = value; }
 
 // A thread for each group.
 __global__ void PrepareAdamWKernel(AdamWOptions options, const UpdateGroup* groups,
@@ -117,8 +117,8 @@ struct AdamWStepOf {
 
 }  // namespace
 
-cudaError_t StoreRate(cudaStream_t stream, double rate, double* place) {
-  return Launch(stream, {1, 1}, StoreRateKernel, rate, place);
+cudaError_t StoreDouble(cudaStream_t stream, double value, double* place) {
+  return Launch(stream, {1, 1}, StoreDoubleKernel, value, place);
 }
 
 cudaError_t Average(cudaStream_t stream, const double* rest, ValueRange range, const float* values,

@@ -10,9 +10,9 @@
 
 namespace dp::engine::cuda {
 
-// Sets the learning rate, or the rest of an average, of the steps that are queued after it. A
-// kernel, since a copy from the host's memory would wait for the stream.
-cudaError_t StoreRate(cudaStream_t stream, double rate, double* place);
+// Sets a number that later steps read from device memory, such as the learning rate. A kernel does
+// it, because a copy from the host's memory would wait for the stream.
+cudaError_t StoreDouble(cudaStream_t stream, double value, double* place);
 
 // UpdateBlocks in device memory.
 struct UpdateGroupsOnDevice {

@@ -205,7 +205,7 @@ absl::Status CudaOptimizer::Prepare(const OptimizerStep& step) {
   const auto store = [&](double value, const DeviceBuffer& place,
                          std::optional<double>& stored) -> absl::Status {
     if (stored == value) return absl::OkStatus();
-    DP_CUDA_RETURN_IF_ERROR(StoreRate(context_.stream(), value, place.as<double>()));
+    DP_CUDA_RETURN_IF_ERROR(StoreDouble(context_.stream(), value, place.as<double>()));
     stored = value;
     return absl::OkStatus();
   };

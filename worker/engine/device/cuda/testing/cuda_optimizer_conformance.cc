@@ -139,12 +139,12 @@ TEST_P(CudaAdamWTest, HasTheCpusBits) {
 
 INSTANTIATE_TEST_SUITE_P(DecayInGradient, CudaAdamWTest, ::testing::Bool());
 
-class CudaRateTest : public CudaTest {};
+class CudaStoreDoubleTest : public CudaTest {};
 
-TEST_F(CudaRateTest, IsStored) {
-  DeviceArray<double> rate(std::vector<double>{1, 2});
-  Finish(StoreRate(stream(), 0.5, rate.data()));
-  EXPECT_EQ(rate.Read(), (std::vector<double>{0.5, 2}));
+TEST_F(CudaStoreDoubleTest, SetsOneNumber) {
+  DeviceArray<double> numbers(std::vector<double>{1, 2});
+  Finish(StoreDouble(stream(), 0.5, numbers.data()));
+  EXPECT_EQ(numbers.Read(), (std::vector<double>{0.5, 2}));
 }
 
 class CudaAverageTest : public CudaTest {};
@@ -158,7 +158,7 @@ TEST_F(CudaAverageTest, HasTheCpusBits) {
     const auto values = RandomValues<float>(kSize, step);
     const auto device_values = OnDevice<float>(values);
     UpdateAverage(0.9, /*first=*/step == 1, values, absl::MakeSpan(average));
-    Finish(StoreRate(stream(), step == 1 ? 1 : 1 - 0.9, rest.data()));
+    Finish(StoreDouble(stream(), step == 1 ? 1 : 1 - 0.9, rest.data()));
     for (const ValueRange range : {ValueRange{0, 304}, ValueRange{304, kSize - 304}}) {
       Finish(Average(stream(), rest.data(), range, device_values.data(), device_average.data()));
     }
