@@ -19,7 +19,23 @@ Form FormOfIdx(const std::string& dir) {
   return FormOfShape(data::ReadIdxShape(dir), data::ReadIdxClasses(dir).value_or(0));
 }
 
+// Numbers to predict, where each sample has some of them.
+Form WithTargets(Form form, const absl::StatusOr<model::Shape>& targets) {
+  if (!form || !targets.ok()) return std::nullopt;
+  form->targets = *targets;
+  return form;
+}
+
+absl::StatusOr<model::Shape> ShapeOfRows(const absl::StatusOr<data::Rows>& rows) {
+  if (!rows.ok()) return rows.status();
+  return rows->shape();
+}
+
 Form FormOfArrays(const data::ArrayFiles& files) {
+  if (!files.targets.empty()) {
+    return WithTargets(FormOfShape(data::ReadArrayShape(files), 0),
+                       ShapeOfRows(data::ReadNpy(files.targets)));
+  }
   const auto rows = data::ReadNpy(files.labels);
   int classes = 0;
   if (rows.ok() && rows->elements() == 1) {
@@ -27,6 +43,13 @@ Form FormOfArrays(const data::ArrayFiles& files) {
     if (labels.ok()) classes = labels->classes();
   }
   return FormOfShape(data::ReadArrayShape(files), classes);
+}
+
+Form FormOfTable(const data::CsvFiles& files) {
+  if (files.paths.empty()) return std::nullopt;
+  const Form form = FormOfShape(data::ReadCsvShape(files), 0);
+  if (files.targets.empty()) return form;
+  return WithTargets(form, model::Shape{static_cast<int64_t>(files.targets.size())});
 }
 
 Form FormOfSource(const data::SampleSource& source) {
@@ -38,10 +61,7 @@ Form FormOfSource(const data::SampleSource& source) {
                                    .classes = files.kind == data::Cifar::k10 ? 10 : 100});
           },
           [](const data::ArraySource& files) { return FormOfArrays(files.train); },
-          [](const data::CsvSource& files) {
-            if (files.train.paths.empty()) return Form();
-            return FormOfShape(data::ReadCsvShape(files.train), 0);
-          },
+          [](const data::CsvSource& files) { return FormOfTable(files.train); },
       },
       source);
 }

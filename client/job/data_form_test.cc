@@ -22,6 +22,12 @@ class DataFormTest : public testing::Test {
   void Write(const std::string& name, const std::string& bytes) {
     std::ofstream(path(name), std::ios::binary) << bytes;
   }
+  // An array of bytes, as numpy.save writes it.
+  void WriteZeroes(const std::string& name, const std::string& shape, size_t bytes) {
+    std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': " + shape + ", }";
+    header.resize(117, ' ');
+    Write(name, std::string("\x93NUMPY\1\0\x76\0", 10) + header + "\n" + std::string(bytes, '\0'));
+  }
   std::optional<SampleForm> Form(const std::string& dir = "") const {
     v1::DataSpec data;
     data.set_kind("images");
@@ -92,6 +98,35 @@ TEST_F(DataFormTest, SyntheticSamplesHaveTheFormOfTheJob) {
   data.mutable_synthetic()->add_shape(5);
   EXPECT_EQ(FormOf(data)->shape, (model::Shape{5}));
   EXPECT_EQ(FormOf(data)->classes, 3);
+}
+
+TEST_F(DataFormTest, TargetsOfArraysHaveTheAxesOfTheirFile) {
+  v1::DataSpec data;
+  data.set_kind("arrays");
+  WriteZeroes("x.npy", "(2, 5)", 10);
+  WriteZeroes("y.npy", "(2, 3, 4)", 24);
+  data.mutable_arrays()->mutable_train()->set_inputs(path("x.npy"));
+  data.mutable_arrays()->mutable_train()->set_targets(path("y.npy"));
+  EXPECT_EQ(FormOf(data)->shape, (model::Shape{5}));
+  EXPECT_EQ(FormOf(data)->targets, (model::Shape{3, 4}));
+  WriteZeroes("y.npy", "(2,)", 2);
+  EXPECT_EQ(FormOf(data)->targets, (model::Shape{1}));
+  data.mutable_arrays()->mutable_train()->set_targets(path("none.npy"));
+  EXPECT_FALSE(FormOf(data).has_value());
+}
+
+TEST_F(DataFormTest, ATableHasATargetForEachOfTheirColumns) {
+  v1::DataSpec data;
+  data.set_kind("csv");
+  Write("a.csv", "x,p,y,q\n1,2,3,4\n");
+  data.add_train(path("a.csv"));
+  data.mutable_csv()->add_targets("q");
+  data.mutable_csv()->add_targets("p");
+  EXPECT_EQ(FormOf(data)->shape, (model::Shape{2}));
+  EXPECT_EQ(FormOf(data)->targets, (model::Shape{2}));
+  data.mutable_csv()->clear_targets();
+  data.mutable_csv()->set_labels("q");
+  EXPECT_TRUE(FormOf(data)->targets.empty());
 }
 
 TEST_F(DataFormTest, ImagesOfCifarHaveOneForm) {
