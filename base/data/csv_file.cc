@@ -34,6 +34,7 @@ struct CsvText {
   FileBytes file;
   absl::string_view rest;
   int64_t line = 0;                  // of the last line taken
+  bool named = false;                // whether a line names columns
   std::vector<std::string> columns;  // names, or numbers where no line names columns
 };
 
@@ -51,6 +52,7 @@ absl::StatusOr<CsvText> OpenCsv(const CsvFiles& files, const std::string& path) 
   DP_ASSIGN_OR_RETURN(text.file, OpenFile(path));
   text.rest = absl::string_view(reinterpret_cast<const char*>(text.file.bytes.data()),
                                 text.file.bytes.size());
+  SkipByteOrderMark(text.rest);
   absl::string_view after = text.rest;
   int64_t number = 0;
   const absl::string_view first = TakeCsvLine(after, number);
@@ -60,8 +62,8 @@ absl::StatusOr<CsvText> OpenCsv(const CsvFiles& files, const std::string& path) 
     text.line = number;
     return WrongCsv(text, "a quoted field does not end; quotes stand around whole fields");
   }
-  const bool header = files.header.value_or(!std::all_of(fields.begin(), fields.end(), IsNumber));
-  if (header) {
+  text.named = files.header.value_or(!std::all_of(fields.begin(), fields.end(), IsNumber));
+  if (text.named) {
     text.columns = std::move(fields);
     text.rest = after;
     text.line = number;
@@ -90,18 +92,23 @@ struct Columns {
   std::vector<size_t> outputs;  // the labels alone, or targets
 };
 
+absl::StatusOr<std::vector<size_t>> FindColumns(const CsvText& text,
+                                                const std::vector<std::string>& names) {
+  std::vector<size_t> columns;
+  for (const std::string& name : names) {
+    DP_ASSIGN_OR_RETURN(columns.emplace_back(), FindColumn(text, name));
+  }
+  return columns;
+}
+
+std::vector<std::string> OutputsOf(const CsvFiles& files) {
+  return files.labels.empty() ? files.targets : std::vector<std::string>{files.labels};
+}
+
 absl::StatusOr<Columns> ChooseColumns(const CsvFiles& files, const CsvText& text) {
   Columns columns;
-  const std::vector<std::string> outputs =
-      files.labels.empty() ? files.targets : std::vector<std::string>{files.labels};
-  for (const std::string& name : outputs) {
-    DP_ASSIGN_OR_RETURN(const size_t column, FindColumn(text, name));
-    columns.outputs.push_back(column);
-  }
-  for (const std::string& name : files.inputs) {
-    DP_ASSIGN_OR_RETURN(const size_t column, FindColumn(text, name));
-    columns.inputs.push_back(column);
-  }
+  DP_ASSIGN_OR_RETURN(columns.outputs, FindColumns(text, OutputsOf(files)));
+  DP_ASSIGN_OR_RETURN(columns.inputs, FindColumns(text, files.inputs));
   for (size_t i = 0; files.inputs.empty() && i < text.columns.size(); ++i) {
     const auto& taken = columns.outputs;
     if (std::find(taken.begin(), taken.end(), i) == taken.end()) columns.inputs.push_back(i);
@@ -111,20 +118,65 @@ absl::StatusOr<Columns> ChooseColumns(const CsvFiles& files, const CsvText& text
       absl::StrCat(text.path, ": has no column for inputs beside those of labels or targets"));
 }
 
+// The columns of the file that names the default inputs.
+struct FirstColumns {
+  std::string path;
+  bool named = false;
+  std::vector<std::string> names;
+  Columns chosen;
+};
+
+absl::StatusOr<FirstColumns> ChooseFirstColumns(const CsvFiles& files, const std::string& path) {
+  DP_ASSIGN_OR_RETURN(CsvText text, OpenCsv(files, path));
+  DP_ASSIGN_OR_RETURN(Columns chosen, ChooseColumns(files, text));
+  return FirstColumns{path, text.named, std::move(text.columns), std::move(chosen)};
+}
+
+// The column of `text` that has the name of an input of the first file.
+absl::StatusOr<size_t> FindInput(const CsvText& text, const std::string& name,
+                                 const FirstColumns& first, const Columns& chosen) {
+  const auto& names = text.columns;
+  const auto found = std::find(names.begin(), names.end(), name);
+  const auto wrong = [&](const char* what) {
+    return absl::InvalidArgumentError(absl::StrCat(text.path, ": ", what, " '", ShownField(name),
+                                                   "', an input in ", first.path,
+                                                   "; name the inputs, or change the first line"));
+  };
+  if (found == names.end()) return wrong("has no column");
+  if (std::find(found + 1, names.end(), name) != names.end()) return wrong("has two columns");
+  const size_t column = found - names.begin();
+  const auto& outputs = chosen.outputs;
+  if (std::find(outputs.begin(), outputs.end(), column) == outputs.end()) return column;
+  return wrong("has as labels or targets");
+}
+
+// The columns of any file, where the first one fixes the default inputs.
+absl::StatusOr<Columns> ChooseSameColumns(const CsvFiles& files, const CsvText& text,
+                                          const FirstColumns& first) {
+  if (!files.inputs.empty() || text.columns == first.names) return ChooseColumns(files, text);
+  if (!first.named || !text.named) {
+    if (text.columns.size() == first.names.size()) return ChooseColumns(files, text);
+    return absl::InvalidArgumentError(absl::StrCat(text.path, ": has ", text.columns.size(),
+                                                   " columns, and ", first.path, " has ",
+                                                   first.names.size()));
+  }
+  Columns columns;
+  DP_ASSIGN_OR_RETURN(columns.outputs, FindColumns(text, OutputsOf(files)));
+  for (const size_t input : first.chosen.inputs) {
+    DP_ASSIGN_OR_RETURN(columns.inputs.emplace_back(),
+                        FindInput(text, first.names[input], first, columns));
+  }
+  return columns;
+}
+
 // Reads the lines of one file after another.
 class CsvReader {
  public:
-  explicit CsvReader(const CsvFiles& files) : files_(files) {}
+  CsvReader(const CsvFiles& files, FirstColumns first) : files_(files), first_(std::move(first)) {}
 
   absl::Status Read(const std::string& path) {
     DP_ASSIGN_OR_RETURN(CsvText text, OpenCsv(files_, path));
-    DP_ASSIGN_OR_RETURN(const Columns columns, ChooseColumns(files_, text));
-    if (!first_) first_ = columns;
-    if (columns.inputs.size() != first_->inputs.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": has ", columns.inputs.size(),
-                                                     " columns of inputs, and ", files_.paths[0],
-                                                     " has ", first_->inputs.size()));
-    }
+    DP_ASSIGN_OR_RETURN(const Columns columns, ChooseSameColumns(files_, text, first_));
     while (true) {
       const absl::string_view line = TakeCsvLine(text.rest, text.line);
       if (line.empty()) return absl::OkStatus();
@@ -137,12 +189,12 @@ class CsvReader {
       return absl::InvalidArgumentError(absl::StrCat(files_.paths[0], ": holds no samples"));
     }
     SampleSet set;
-    set.inputs = RowsOf(std::move(inputs_), first_->inputs.size());
+    set.inputs = RowsOf(std::move(inputs_), first_.chosen.inputs.size());
     set.labels_name = files_.paths[0];
     if (!files_.labels.empty()) {
       set.labels = Labels(std::move(labels_));
     } else if (!files_.targets.empty()) {
-      set.targets = RowsOf(std::move(targets_), first_->outputs.size());
+      set.targets = RowsOf(std::move(targets_), first_.chosen.outputs.size());
     }
     return set;
   }
@@ -210,7 +262,7 @@ class CsvReader {
   }
 
   const CsvFiles& files_;
-  std::optional<Columns> first_;
+  const FirstColumns first_;
   std::vector<std::string> fields_;
   std::vector<float> inputs_;
   std::vector<float> targets_;
@@ -221,7 +273,9 @@ class CsvReader {
 }  // namespace
 
 absl::StatusOr<SampleSet> ReadCsvSet(const CsvFiles& files) {
-  CsvReader reader(files);
+  const std::string& path = files.first.empty() ? files.paths.at(0) : files.first;
+  DP_ASSIGN_OR_RETURN(FirstColumns first, ChooseFirstColumns(files, path));
+  CsvReader reader(files, std::move(first));
   for (const std::string& path : files.paths) DP_RETURN_IF_ERROR(reader.Read(path));
   return std::move(reader).Finish();
 }
@@ -238,11 +292,13 @@ absl::StatusOr<model::Shape> ReadCsvShape(const CsvFiles& files) {
 }
 
 absl::StatusOr<char> FindCsvDelimiter(const std::string& path) {
+  absl::Status status;
   for (const char delimiter : {',', ';', '\t'}) {
-    DP_ASSIGN_OR_RETURN(const std::vector<std::string> columns,
-                        ReadCsvColumns({.paths = {path}, .delimiter = delimiter}));
-    if (columns.size() > 1) return delimiter;
+    const auto columns = ReadCsvColumns({.paths = {path}, .delimiter = delimiter});
+    if (columns.ok() && columns->size() > 1) return delimiter;
+    status.Update(columns.status());
   }
+  if (!status.ok()) return status;
   return ',';
 }
 

@@ -15,18 +15,23 @@ struct CsvFiles {
   std::vector<std::string> paths;  // all with the same columns
   std::optional<bool> header;      // none: the first line names columns if one is no number
   char delimiter = ',';
+  std::string first;  // the file that default inputs are named by; empty: the first of paths
   std::vector<std::string> inputs;   // columns; none: all that are neither labels nor targets
   std::string labels;                // column of classes; exclusive with targets
   std::vector<std::string> targets;  // columns of numbers to predict
 };
 
 // The first of comma, semicolon and tab that divides the first line; comma if none does.
-// Errors: as ReadCsvSet.
+// Errors: as ReadCsvSet, if none divides it and one cannot read it.
 absl::StatusOr<char> FindCsvDelimiter(const std::string& path);
 
-// Reads such files into memory, as floats. Fields may stand in quotes; empty lines are left out.
+// Reads such files into memory, as floats. Default inputs are all columns of the first file that
+// are neither labels nor targets. Every other file gives the columns of these names, wherever they
+// stand; without names, it has as many columns.
+// Fields may stand in quotes; empty lines are left out.
 // Errors: those of OpenFile; InvalidArgument names file, line and column of a field that is no
-// finite number or no class. Also a line of another number of fields, and an unknown column.
+// finite number or no class. Also a line of another number of fields, and a column that is unknown
+// or missing.
 absl::StatusOr<SampleSet> ReadCsvSet(const CsvFiles& files);
 
 // The names of the columns, or their numbers where the first line has no names.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/data/sample_source.h"
 #include "base/testing/scratch_dir.h"
 
 namespace dp::data {
@@ -81,9 +82,72 @@ TEST_F(CsvFileTest, FilesFollowOneAnother) {
   const auto set = ReadCsvSet({.paths = {first, second}, .labels = "label"});
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_THAT(Row(set->inputs, 1), ElementsAre(7));
-  const std::string third = Write("x,y,label\n1,7,1\n", "c.csv");
-  EXPECT_THAT(ReadCsvSet({.paths = {first, third}, .labels = "label"}).status().message(),
-              HasSubstr("c.csv: has 2 columns of inputs, and "));
+}
+
+TEST_F(CsvFileTest, TheFirstFileNamesTheInputsOfAllFiles) {
+  const std::string first = Write("x,y,label\n1,2,0\n");
+  const auto inputs = [&](const std::string& text) {
+    const auto set = ReadCsvSet({.paths = {first, Write(text, "b.csv")}, .labels = "label"});
+    EXPECT_TRUE(set.ok()) << set.status();
+    return set.ok() ? Row(set->inputs, 1) : std::vector<float>();
+  };
+  EXPECT_THAT(inputs("y,label,x\n7,1,8\n"), ElementsAre(8, 7));
+  EXPECT_THAT(inputs("id,y,label,x\n3,7,1,8\n"), ElementsAre(8, 7));
+  const auto error = [&](const std::string& text, const std::string& labels) {
+    return std::string(
+        ReadCsvSet({.paths = {first, Write(text, "b.csv")}, .labels = labels}).status().message());
+  };
+  EXPECT_THAT(error("x,label\n1,0\n", "label"),
+              HasSubstr("b.csv: has no column 'y', an input in "));
+  EXPECT_THAT(error("x,y,x,label\n1,2,3,0\n", "label"), HasSubstr("b.csv: has two columns 'x', "));
+  EXPECT_THAT(error("x,label,y\n1,0,2\n", "2"),
+              HasSubstr("b.csv: has as labels or targets 'y', an input in "));
+}
+
+TEST_F(CsvFileTest, WithoutNamesInputsHaveTheSamePlaces) {
+  const std::string first = Write("1,2,0\n");
+  const auto set =
+      ReadCsvSet({.paths = {first, Write("x,y,label\n3,4,1\n", "b.csv")}, .labels = "2"});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_THAT(Row(set->inputs, 1), ElementsAre(3, 4));
+  EXPECT_THAT(
+      ReadCsvSet({.paths = {first, Write("1,2,0,4\n", "b.csv")}, .labels = "2"}).status().message(),
+      HasSubstr("b.csv: has 4 columns, and "));
+}
+
+TEST_F(CsvFileTest, ATestSetHasTheInputsOfTheTrainingSet) {
+  const CsvSource source{{.paths = {Write("x,y,label\n1,2,0\n")}, .labels = "label"},
+                         {.paths = {Write("label,y,x\n1,7,8\n", "b.csv")}, .labels = "label"}};
+  const auto set = ReadSamples(source, Split::kTest);
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->inputs.size(), 1);
+  EXPECT_THAT(Row(set->inputs, 0), ElementsAre(8, 7));
+}
+
+TEST_F(CsvFileTest, AByteOrderMarkIsNoPartOfAName) {
+  const auto set = Read("\xef\xbb\xbflabel,x\n1,2\n");
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_THAT(Row(set->inputs, 0), ElementsAre(2));
+  EXPECT_EQ(Read("\xef\xbb\xbf"
+                 "1,2\n",
+                 {.labels = "1"})
+                ->inputs.size(),
+            1);
+}
+
+TEST_F(CsvFileTest, ADelimiterThatIsASpaceDividesEmptyFields) {
+  EXPECT_THAT(ErrorOf("label\tx\n\t\"1\"\n", {.delimiter = '\t', .labels = "label"}),
+              HasSubstr(":2: column 0 ('label'): '' is no class"));
+  const auto set = Read("label x\n0 \"5\"\n", {.delimiter = ' ', .labels = "label"});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_THAT(Row(set->inputs, 0), ElementsAre(5));
+}
+
+TEST_F(CsvFileTest, ADelimiterIsFoundWhereAnotherOneCannotReadTheLine) {
+  EXPECT_EQ(*FindCsvDelimiter(Write("\"a,b\";\"c\"\n1;2\n")), ';');
+  EXPECT_EQ(*FindCsvDelimiter(Write("x\n1\n")), ',');
+  EXPECT_FALSE(FindCsvDelimiter(Write("\"a\n1\n")).ok());
+  EXPECT_TRUE(absl::IsNotFound(FindCsvDelimiter(dir_.path() / "none").status()));
 }
 
 TEST_F(CsvFileTest, AnErrorNamesLineAndColumn) {

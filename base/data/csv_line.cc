@@ -22,7 +22,18 @@ bool TakeQuoted(absl::string_view& rest, std::string& field) {
   return false;
 }
 
+// Without spaces at the begin. A delimiter is none, though it may be a tab or a space.
+absl::string_view WithoutIndent(absl::string_view text, char delimiter) {
+  while (!text.empty() && text.front() != delimiter &&
+         absl::ascii_isspace(static_cast<unsigned char>(text.front()))) {
+    text.remove_prefix(1);
+  }
+  return text;
+}
+
 }  // namespace
+
+void SkipByteOrderMark(absl::string_view& text) { absl::ConsumePrefix(&text, "\xef\xbb\xbf"); }
 
 absl::string_view TakeCsvLine(absl::string_view& text, int64_t& number) {
   while (!text.empty()) {
@@ -44,7 +55,7 @@ bool SplitCsvLine(absl::string_view line, char delimiter, std::vector<std::strin
   };
   while (true) {
     std::string& field = next();
-    absl::string_view rest = absl::StripLeadingAsciiWhitespace(line);
+    absl::string_view rest = WithoutIndent(line, delimiter);
     const bool quoted = delimiter != '"' && absl::ConsumePrefix(&rest, "\"");
     if (quoted) {
       if (!TakeQuoted(rest, field)) return false;

@@ -100,14 +100,15 @@ absl::StatusOr<Format> Recognize(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return RecognizeDirectory(path);
   DP_ASSIGN_OR_RETURN(const FileBytes file, OpenFile(path, kRecognizedBytes));
-  const absl::string_view begin(reinterpret_cast<const char*>(file.bytes.data()),
-                                std::min(file.bytes.size(), kRecognizedBytes));
+  absl::string_view begin(reinterpret_cast<const char*>(file.bytes.data()),
+                          std::min(file.bytes.size(), kRecognizedBytes));
   if (IsIdx(begin)) return Format::kIdxFile;
   if (absl::StartsWith(begin, "\x93NUMPY")) return Format::kNpyFile;
   if (absl::StartsWith(begin, "PK\x03\x04")) return Format::kNpzFile;
   if (absl::StartsWith(begin, kTokensMagic) || absl::EndsWith(path, ".bin")) {
     return Format::kTokenFile;
   }
+  SkipByteOrderMark(begin);
   for (const char delimiter : {',', ';', '\t'}) {
     if (IsTable(begin, delimiter)) return Format::kCsvFile;
   }

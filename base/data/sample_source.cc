@@ -5,6 +5,16 @@
 
 namespace dp::data {
 
+namespace {
+
+absl::StatusOr<SampleSet> ReadTestTable(const CsvSource& files) {
+  CsvFiles test = files.test;
+  if (!files.train.paths.empty()) test.first = files.train.paths[0];
+  return ReadCsvSet(test);
+}
+
+}  // namespace
+
 absl::StatusOr<SampleSet> ReadSamples(const SampleSource& source, Split split) {
   const bool train = split == Split::kTrain;
   return std::visit(
@@ -12,7 +22,9 @@ absl::StatusOr<SampleSet> ReadSamples(const SampleSource& source, Split split) {
           [&](const IdxSource& files) { return ReadIdxSet(files.dir, split); },
           [&](const CifarSource& files) { return ReadCifarSet(files.dir, files.kind, split); },
           [&](const ArraySource& files) { return ReadArraySet(train ? files.train : files.test); },
-          [&](const CsvSource& files) { return ReadCsvSet(train ? files.train : files.test); },
+          [&](const CsvSource& files) {
+            return train ? ReadCsvSet(files.train) : ReadTestTable(files);
+          },
       },
       source);
 }
