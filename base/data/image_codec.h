@@ -9,6 +9,9 @@
 
 namespace dp::data {
 
+// More pixels than a photograph has; a damaged header may ask for any number.
+inline constexpr int64_t kImagePixelsMax = int64_t{1} << 28;
+
 // A decoded image, row after row, with the channels of a pixel side by side.
 struct Image {
   int64_t rows = 0;
@@ -18,10 +21,10 @@ struct Image {
 };
 
 // Decodes a PNG or JPEG file by its contents. Alpha is dropped, 16 bits become 8, palettes become
-// colours. Colours become gray by ITU-R 601, as in Pillow. The orientation that a camera noted is
-// ignored.
-// Errors: those of OpenFile; InvalidArgument a damaged file, another format, or more than 2^28
-// pixels. All name the file.
+// colours. Colours become gray by ITU-R 601, as in Pillow. Of printing inks (CMYK) a JPEG file
+// holds the opposite, as Adobe's programs write it. The orientation that a camera noted is ignored.
+// Errors: those of OpenFile; InvalidArgument a damaged file, another format, or more than
+// kImagePixelsMax pixels. All name the file.
 absl::StatusOr<Image> ReadImage(const std::string& path, int channels);
 
 // The same for bytes in memory; errors do not name a file.

@@ -24,8 +24,9 @@ absl::Span<const uint8_t> BytesOf(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// A JPEG file of one gray value.
-std::string GrayJpeg(JDIMENSION rows, JDIMENSION columns, JSAMPLE value) {
+// A JPEG file whose pixels are all the same.
+std::string JpegOf(JDIMENSION rows, JDIMENSION columns, const std::vector<JSAMPLE>& pixel,
+                   J_COLOR_SPACE pixel_space, J_COLOR_SPACE file_space) {
   jpeg_compress_struct jpeg{};
   jpeg_error_mgr errors{};
   jpeg.err = jpeg_std_error(&errors);
@@ -35,11 +36,14 @@ std::string GrayJpeg(JDIMENSION rows, JDIMENSION columns, JSAMPLE value) {
   jpeg_mem_dest(&jpeg, &memory, &size);
   jpeg.image_width = columns;
   jpeg.image_height = rows;
-  jpeg.input_components = 1;
-  jpeg.in_color_space = JCS_GRAYSCALE;
+  jpeg.input_components = static_cast<int>(pixel.size());
+  jpeg.in_color_space = pixel_space;
   jpeg_set_defaults(&jpeg);
+  jpeg_set_colorspace(&jpeg, file_space);
+  jpeg_set_quality(&jpeg, 100, TRUE);
   jpeg_start_compress(&jpeg, TRUE);
-  std::vector<JSAMPLE> line(columns, value);
+  std::vector<JSAMPLE> line;
+  for (JDIMENSION i = 0; i < columns; ++i) line.insert(line.end(), pixel.begin(), pixel.end());
   JSAMPROW row = line.data();
   for (JDIMENSION i = 0; i < rows; ++i) jpeg_write_scanlines(&jpeg, &row, 1);
   jpeg_finish_compress(&jpeg);
@@ -47,6 +51,10 @@ std::string GrayJpeg(JDIMENSION rows, JDIMENSION columns, JSAMPLE value) {
   jpeg_destroy_compress(&jpeg);
   std::free(memory);
   return bytes;
+}
+
+std::string GrayJpeg(JDIMENSION rows, JDIMENSION columns, JSAMPLE value) {
+  return JpegOf(rows, columns, {value}, JCS_GRAYSCALE, JCS_GRAYSCALE);
 }
 
 TEST(ImageCodecTest, APngGivesItsPixels) {
@@ -75,6 +83,23 @@ TEST(ImageCodecTest, AJpegGivesItsPixels) {
   EXPECT_EQ(image->rows, 10);
   EXPECT_EQ(image->columns, 20);
   EXPECT_THAT(image->bytes, Each(128));
+}
+
+TEST(ImageCodecTest, InksOfAJpegBecomeColours) {
+  // Files hold 255 less each ink. Light 204 remains of black; cyan 55 takes 44 of it, rounded.
+  const std::vector<JSAMPLE> pixel = {200, 255, 0, 204};
+  const auto plain = DecodeImage(BytesOf(JpegOf(8, 8, pixel, JCS_CMYK, JCS_CMYK)), 3);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  ASSERT_EQ(plain->bytes.size(), size_t{8 * 8 * 3});
+  for (size_t i = 0; i < plain->bytes.size(); i += 3) {
+    EXPECT_THAT(absl::MakeSpan(plain->bytes).subspan(i, 3), ElementsAre(160, 204, 0));
+  }
+  const auto mixed = DecodeImage(BytesOf(JpegOf(8, 8, pixel, JCS_CMYK, JCS_YCCK)), 3);
+  ASSERT_TRUE(mixed.ok()) << mixed.status();
+  EXPECT_NEAR(mixed->bytes[0], 160, 2);
+  EXPECT_NEAR(mixed->bytes[1], 204, 2);
+  EXPECT_NEAR(mixed->bytes[2], 0, 2);
+  EXPECT_EQ(DecodeImage(BytesOf(JpegOf(8, 8, pixel, JCS_CMYK, JCS_CMYK)), 1)->bytes[0], 168);
 }
 
 TEST(ImageCodecTest, ATruncatedFileIsAnErrorAtEveryByte) {

@@ -14,10 +14,8 @@
 namespace dp::data {
 namespace {
 
-constexpr int64_t kPngPixelsMax = int64_t{1} << 28;
-
 // One decoding. libpng leaves its functions by longjmp, so nothing that owns memory is created
-// between Start and the end of a call.
+// between setjmp and the end of the function.
 class PngDecoding {
  public:
   explicit PngDecoding(absl::Span<const uint8_t> bytes) : left_(bytes) {
@@ -33,7 +31,7 @@ class PngDecoding {
     if (!ReadHeader()) return Damaged();
     image_.rows = rows_;
     image_.columns = columns_;
-    if (image_.rows * image_.columns > kPngPixelsMax) {
+    if (image_.rows * image_.columns > kImagePixelsMax) {
       return absl::InvalidArgumentError(
           absl::StrCat("has ", image_.rows, " x ", image_.columns, " pixels; make it smaller"));
     }
