@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "base/data/cifar_file.h"
 #include "base/data/csv_file.h"
@@ -31,6 +32,32 @@ constexpr int64_t kImagesMeasuredMax = 1000;
 constexpr size_t kChannelsWrittenMax = 16;
 constexpr int64_t kTokenHeaderBytes = 1024;
 constexpr int64_t kImageEdge = 224;
+
+// A text of YAML in quotes. Control characters would be lost between single quotes.
+std::string Quoted(const std::string& text) {
+  const auto is_control = [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); };
+  if (std::none_of(text.begin(), text.end(), is_control)) {
+    return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "''"}}), "'");
+  }
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (is_control(c)) {
+      absl::StrAppendFormat(&quoted, "\\x%02x", static_cast<unsigned char>(c));
+    } else {
+      absl::StrAppend(&quoted, c == '"' || c == '\\' ? "\\" : "", std::string(1, c));
+    }
+  }
+  return quoted + "\"";
+}
+
+// A path as a job file has it: in quotes if YAML could read it as something else.
+std::string PathText(const std::string& path) {
+  const auto is_plain = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("/._-+", c);
+  };
+  const bool plain = absl::StartsWith(path, "/") && std::all_of(path.begin(), path.end(), is_plain);
+  return plain ? path : Quoted(path);
+}
 
 std::string ListOf(const std::vector<double>& numbers) {
   const auto text = [](std::string* out, double number) {
@@ -81,7 +108,7 @@ absl::Status DescribeIdxDirectory(const std::string& path, Description& descript
   DP_ASSIGN_OR_RETURN(const SampleSet train, ReadIdxSet(path, Split::kTrain));
   TakeSet(train, description);
   description.test_samples = CountOf(ReadIdxSet(path, Split::kTest));
-  description.job_lines = {"kind: images", "dir: " + path};
+  description.job_lines = {"kind: images", "dir: " + PathText(path)};
   return absl::OkStatus();
 }
 
@@ -89,7 +116,8 @@ absl::Status DescribeCifar(const std::string& path, Cifar kind, Description& des
   DP_ASSIGN_OR_RETURN(const SampleSet train, ReadCifarSet(path, kind, Split::kTrain));
   TakeSet(train, description);
   description.test_samples = CountOf(ReadCifarSet(path, kind, Split::kTest));
-  description.job_lines = {kind == Cifar::k10 ? "kind: cifar10" : "kind: cifar100", "dir: " + path};
+  description.job_lines = {kind == Cifar::k10 ? "kind: cifar10" : "kind: cifar100",
+                           "dir: " + PathText(path)};
   return absl::OkStatus();
 }
 
@@ -125,7 +153,7 @@ absl::Status DescribeFolder(const std::string& path, Description& description) {
   description.mean = sums.mean();
   description.std = sums.std();
   description.shape = {3, kImageEdge, kImageEdge};
-  description.job_lines = {"kind: imageFolder", "dir: " + path,
+  description.job_lines = {"kind: imageFolder", "dir: " + PathText(path),
                            absl::StrCat("size: [", kImageEdge, ", ", kImageEdge, "]")};
   return absl::OkStatus();
 }
@@ -134,7 +162,8 @@ absl::Status DescribeArray(const std::string& path, Description& description) {
   DP_ASSIGN_OR_RETURN(const Rows rows, ReadNpy(path));
   TakeRows(rows, description);
   description.job_lines = {
-      "kind: arrays", absl::StrCat("arrays: {train: {inputs: ", path, ", labels: LABELS.npy}}")};
+      "kind: arrays", absl::StrCat("arrays: {train: {inputs: ", PathText(path),
+                                   ", labels: /LABELS.npy}}  # put the path of the labels here")};
   return absl::OkStatus();
 }
 
@@ -161,7 +190,8 @@ std::optional<ArrayFiles> ArraysOf(const std::string& path, const std::vector<st
 }
 
 std::string LineOf(const std::string& part, const ArrayFiles& files) {
-  return absl::StrCat(part, ": {inputs: '", files.inputs, "', labels: '", files.labels, "'}");
+  return absl::StrCat(part, ": {inputs: ", PathText(files.inputs),
+                      ", labels: ", PathText(files.labels), "}");
 }
 
 absl::Status DescribeArchive(const std::string& path, Description& description) {
@@ -208,13 +238,13 @@ absl::Status DescribeTable(const std::string& path, Description& description) {
   }
   DP_RETURN_IF_ERROR(set.status());
   TakeSet(*set, description);
-  std::string line = classes ? absl::StrCat("csv: {labels: '", files.labels, "'")
-                             : absl::StrCat("csv: {targets: ['", files.targets[0], "']");
+  std::string line = classes ? absl::StrCat("csv: {labels: ", Quoted(files.labels))
+                             : absl::StrCat("csv: {targets: [", Quoted(files.targets[0]), "]");
   if (files.delimiter != ',') {
     const std::string shown = files.delimiter == '\t' ? "\\t" : std::string(1, files.delimiter);
     absl::StrAppend(&line, ", delimiter: \"", shown, "\"");
   }
-  description.job_lines = {"kind: csv", absl::StrCat("train: [", path, "]"), line + "}"};
+  description.job_lines = {"kind: csv", absl::StrCat("train: [", PathText(path), "]"), line + "}"};
   return absl::OkStatus();
 }
 
@@ -226,7 +256,7 @@ absl::Status DescribeTokens(const std::string& path, Description& description) {
                       file.bytes[1] == 0xd8 && file.bytes[2] == 0x34 && file.bytes[3] == 0x01;
   description.samples = tokens ? (header ? size - kTokenHeaderBytes : size) / 2 : size;
   description.job_lines = {tokens ? "kind: tokens" : "kind: text",
-                           absl::StrCat("train: [", path, "]"), "context: 128"};
+                           absl::StrCat("train: [", PathText(path), "]"), "context: 128"};
   return absl::OkStatus();
 }
 
@@ -250,7 +280,7 @@ absl::Status DescribeAs(const std::string& path, Description& description) {
       DP_ASSIGN_OR_RETURN(const Rows rows, ReadIdx(path));
       TakeRows(rows, description);
       description.job_lines = {"kind: images",
-                               "dir: " + std::filesystem::path(path).parent_path().string()};
+                               "dir: " + PathText(std::filesystem::path(path).parent_path())};
       return absl::OkStatus();
     }
     case Format::kTokenFile:

@@ -79,6 +79,25 @@ TEST_F(DescribeTest, ATableHasTheColumnOfItsLabels) {
   EXPECT_EQ(Described(Write("b.csv", "x,y\n1,0.5\n2,0.7\n")).job_lines[2], "csv: {targets: ['y']}");
 }
 
+TEST_F(DescribeTest, AnArrayNeedsTheAbsolutePathOfItsLabels) {
+  std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }";
+  header.resize(117, ' ');
+  Write("x.npy", std::string("\x93NUMPY\1\0\x76\0", 10) + header + "\nabcd");
+  EXPECT_EQ(Described(path("x.npy")).job_lines[1],
+            "arrays: {train: {inputs: " + path("x.npy") +
+                ", labels: /LABELS.npy}}  # put the path of the labels here");
+}
+
+TEST_F(DescribeTest, TextThatYamlWouldReadAsSomethingElseStandsInQuotes) {
+  EXPECT_EQ(Described(Write("a, b.txt", "To be")).job_lines[1],
+            "train: ['" + path("a, b.txt") + "']");
+  EXPECT_EQ(Described(Write("o'b: c].txt", "To be")).job_lines[1],
+            "train: ['" + path("o''b: c].txt") + "']");
+  EXPECT_EQ(Described(Write("a\n\"b.txt", "To be")).job_lines[1],
+            "train: [\"" + path("a\\x0a\\\"b.txt") + "\"]");
+  EXPECT_EQ(Described(Write("a.csv", "x,it's\n1,0\n")).job_lines[2], "csv: {labels: 'it''s'}");
+}
+
 TEST_F(DescribeTest, TextsAndTokensAreCounted) {
   const Description text = Described(Write("a.txt", "To be, or not to be"));
   EXPECT_EQ(text.format, Format::kText);
