@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "base/data/sample_set.h"
 #include "base/limits.h"
 
 namespace dp {
@@ -19,7 +20,6 @@ const Kinds kNumbers = {"images", "cifar10",     "cifar100", "arrays",
                         "csv",    "imageFolder", "synthetic"};
 const Kinds kImages = {"images", "cifar10", "cifar100", "arrays", "imageFolder", "synthetic"};
 
-constexpr int kClassesMax = 1 << 24;
 constexpr int kImageEdgeMax = 8192;  // pixels
 constexpr int kPrefetchThreadsMax = 256;
 constexpr int64_t kSamplesMax = int64_t{1} << 31;
@@ -81,7 +81,7 @@ class DataCheck : private FieldCheck {
     if (data_.kind() == "csv") CheckCsv();
     if (data_.kind() == "imageFolder") CheckFolder();
     if (data_.kind() == "synthetic") CheckSynthetic();
-    Between("train.data.classes", data_.classes(), 0, kClassesMax);
+    Between("train.data.classes", data_.classes(), 0, data::kClassesMax);
     if (!(data_.validation() >= 0 && data_.validation() < 1))
       Fail("train.data.validation",
            Wrong("train.data.validation", data_.validation(), "at least 0 and below 1"));

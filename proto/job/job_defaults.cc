@@ -11,6 +11,7 @@
 #include "base/model/layer_spec.h"
 #include "proto/convert/time.h"
 #include "proto/job/data_check.h"
+#include "proto/job/data_defaults.h"
 #include "proto/job/job_spec.h"
 #include "proto/job/model_layers.h"
 
@@ -20,15 +21,8 @@ namespace {
 // The latest, and one to fall back to if the latest is damaged.
 constexpr int kCheckpointsKept = 2;
 
-// GPT-2's tokens, and the values of a byte.
-constexpr int kTokensVocabulary = 50257;
-constexpr int kTextVocabulary = 256;
-
 // A step of the schedule leaves so much of the learning rate.
 constexpr double kDecayFactor = 0.1;
-
-// As torchvision's RandomResizedCrop has it.
-constexpr double kCropAreaMin = 0.08;
 
 constexpr int kInfraRestarts = 10;
 constexpr int kHangRestarts = 3;
@@ -120,8 +114,7 @@ void FillSamples(v1::DataSpec& data) {
   if (data.augment().has_resized_crop() && data.augment().resized_crop().area_min() == 0)
     data.mutable_augment()->mutable_resized_crop()->set_area_min(kCropAreaMin);
   if (data.has_synthetic() && data.synthetic().test_samples() == 0)
-    data.mutable_synthetic()->set_test_samples(
-        std::max<int64_t>(data.synthetic().samples() / 10, 1));
+    data.mutable_synthetic()->set_test_samples(DefaultTestSamples(data.synthetic()));
 }
 
 void FillData(const FieldOrigins& origins, v1::DataSpec& data) {
@@ -133,7 +126,7 @@ void FillData(const FieldOrigins& origins, v1::DataSpec& data) {
     return FillSamples(data);
   }
   if (origins.Given("train.data.vocabulary")) return;
-  data.set_vocabulary(data.kind() == "tokens" ? kTokensVocabulary : kTextVocabulary);
+  data.set_vocabulary(DefaultVocabulary(data));
 }
 
 void FillAdamW(const FieldOrigins& origins, v1::AdamWSpec& adamw) {

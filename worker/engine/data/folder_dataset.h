@@ -13,7 +13,7 @@ namespace dp::engine {
 
 // Takes a random part of each image instead of its middle.
 struct ResizedCropOptions {
-  double area_min = 0.08;  // share of the image
+  double area_min = 1;  // share of the image
   uint64_t seed = 0;
 };
 

@@ -1,12 +1,12 @@
 #include "worker/trainer/model/data_plan.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "proto/job/data_check.h"
+#include "proto/job/data_defaults.h"
 #include "proto/job/data_source.h"
 
 namespace dp::trainer {
@@ -42,7 +42,7 @@ absl::StatusOr<engine::TokenDatasetOptions> TextOf(const v1::DataSpec& spec) {
       .train = {spec.train().begin(), spec.train().end()},
       .test = {spec.test().begin(), spec.test().end()},
       .context = spec.context(),
-      .vocabulary = OrElse(spec.vocabulary(), tokens ? 50257 : 256)};
+      .vocabulary = OrElse(spec.vocabulary(), DefaultVocabulary(spec))};
 }
 
 absl::StatusOr<engine::FolderDatasetOptions> FolderOf(const v1::DataSpec& spec, uint64_t seed) {
@@ -54,8 +54,8 @@ absl::StatusOr<engine::FolderDatasetOptions> FolderOf(const v1::DataSpec& spec, 
                                        .classes = spec.classes(),
                                        .normalization = NormalizationOf(spec)};
   if (spec.augment().has_resized_crop()) {
-    options.resized_crop = {.area_min = OrElse(spec.augment().resized_crop().area_min(), 0.08),
-                            .seed = seed};
+    options.resized_crop = {
+        .area_min = OrElse(spec.augment().resized_crop().area_min(), kCropAreaMin), .seed = seed};
   }
   return options;
 }
@@ -72,8 +72,7 @@ absl::StatusOr<engine::SyntheticDatasetOptions> SyntheticOf(const v1::DataSpec& 
       .shape = {synthetic.shape().begin(), synthetic.shape().end()},
       .classes = spec.classes(),
       .samples = synthetic.samples(),
-      .test_samples =
-          OrElse(synthetic.test_samples(), std::max<int64_t>(synthetic.samples() / 10, 1)),
+      .test_samples = OrElse<int64_t>(synthetic.test_samples(), DefaultTestSamples(synthetic)),
       .seed = seed,
       .normalization = NormalizationOf(spec)};
 }
