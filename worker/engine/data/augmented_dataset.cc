@@ -107,6 +107,13 @@ absl::StatusOr<std::unique_ptr<Dataset>> Augment(std::unique_ptr<Dataset> base,
                      "has the shape ",
                      model::ShapeText(shape), "; leave it out"));
   }
+  if (const model::Shape targets = base->target_shape(); targets.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "train.data.augment changes the inputs alone, but the targets of a sample have "
+        "the shape ",
+        model::ShapeText(targets),
+        " and would not fit any more; leave it out, or give targets of one axis"));
+  }
   std::vector<float> black;
   for (int64_t channel = 0; channel < shape[0]; ++channel) {
     black.push_back((0 - OfChannel(normalization.mean, channel, 0)) /

@@ -18,7 +18,8 @@ struct AugmentOptions {
 
 // The samples of `base`, changed by Read; Gather gives them as they are. Devices do not keep them.
 // `normalization` is that of `base` and tells what black is.
-// Errors: InvalidArgument a sample has no channels, rows and columns.
+// Errors: InvalidArgument a sample has no channels, rows and columns, or its targets have several
+// axes, which would have to change as well.
 absl::StatusOr<std::unique_ptr<Dataset>> Augment(std::unique_ptr<Dataset> base,
                                                  const AugmentOptions& options,
                                                  const Normalization& normalization);

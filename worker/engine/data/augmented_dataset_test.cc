@@ -117,6 +117,25 @@ TEST(AugmentedDatasetTest, ChangesDependOnSeedEpochAndSampleAlone) {
   EXPECT_GT(differ, 32);
 }
 
+TEST(AugmentedDatasetTest, TargetsOfSeveralAxesAreAnError) {
+  class Pairs final : public Dataset {
+   public:
+    explicit Pairs(model::Shape targets) : targets_(std::move(targets)) {}
+    int64_t size() const override { return 1; }
+    const model::Shape& sample_shape() const override { return shape_; }
+    int classes() const override { return 0; }
+    model::Shape target_shape() const override { return targets_; }
+    void Gather(absl::Span<const int64_t>, absl::Span<float>, absl::Span<int32_t>) const override {}
+
+   private:
+    const model::Shape shape_ = {1, 4, 4};
+    const model::Shape targets_;
+  };
+  EXPECT_THAT(Augment(std::make_unique<Pairs>(model::Shape{4, 5}), {}, {}).status().message(),
+              HasSubstr("have the shape 4x5 and would not fit any more; leave it out, or give"));
+  EXPECT_TRUE(Augment(std::make_unique<Pairs>(model::Shape{5}), {}, {}).ok());
+}
+
 TEST(AugmentedDatasetTest, SamplesThatAreNoImagesAreAnError) {
   class Features final : public Dataset {
    public:
