@@ -49,17 +49,22 @@ YAML::Node WithoutEmpty(const YAML::Node& node) {
   return kept;
 }
 
-// Writes a list of one number as the number, which means the same.
-void WriteSingleNumbers(const std::string& field, std::string& json) {
-  const std::string begin = absl::StrCat("\"", field, "\": [");
-  for (size_t at = 0; (at = json.find(begin, at)) != std::string::npos; ++at) {
-    const size_t first = at + begin.size();
-    const size_t end = json.find(']', first);
-    const std::string list = json.substr(first, end - first);
-    const absl::string_view one = absl::StripAsciiWhitespace(list);
-    if (one.empty() || absl::StrContains(one, ",")) continue;
-    json.replace(first - 1, end - first + 2, std::string(one));
-  }
+// Writes a list of train.data that has one number as the number, which means the same. Each level
+// of the JSON text is indented by one space more, and texts hold no line breaks.
+void WriteSingleNumber(const std::string& field, std::string& json) {
+  const size_t train = json.find("\n \"train\": {");
+  if (train == std::string::npos) return;
+  const size_t data = json.find("\n  \"data\": {", train);
+  if (data == std::string::npos) return;
+  const std::string begin = absl::StrCat("\n   \"", field, "\": [");
+  const size_t at = json.find(begin, data);
+  if (at >= json.find("\n  }", data)) return;
+  const size_t first = at + begin.size();
+  const size_t end = json.find(']', first);
+  const std::string list = json.substr(first, end - first);
+  const absl::string_view one = absl::StripAsciiWhitespace(list);
+  if (one.empty() || absl::StrContains(one, ",")) return;
+  json.replace(first - 1, end - first + 2, std::string(one));
 }
 
 }  // namespace
@@ -74,8 +79,8 @@ std::string SpecJson(const v1::JobSpec& spec) {
   if (CountsLater(spec))
     DP_CHECK(
         absl::StrReplaceAll({{absl::StrCat("\n \"ranks\": ", spec.ranks(), ","), ""}}, &json) == 1);
-  WriteSingleNumbers("mean", json);
-  WriteSingleNumbers("std", json);
+  WriteSingleNumber("mean", json);
+  WriteSingleNumber("std", json);
   return json;
 }
 
