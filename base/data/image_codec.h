@@ -21,8 +21,9 @@ struct Image {
 };
 
 // Decodes a PNG or JPEG file by its contents. Alpha is dropped, 16 bits become 8, palettes become
-// colours. Colours become gray by ITU-R 601, as in Pillow. Of printing inks (CMYK) a JPEG file
-// holds the opposite, as Adobe's programs write it. The orientation that a camera noted is ignored.
+// colours. Colours become gray by ITU-R 601, as in Pillow. JPEG files in printing inks (CMYK) hold
+// the opposite of each ink, as Adobe's programs write it. The orientation that a camera noted is
+// ignored.
 // Errors: those of OpenFile; InvalidArgument a damaged file, another format, or more than
 // kImagePixelsMax pixels. All name the file.
 absl::StatusOr<Image> ReadImage(const std::string& path, int channels);
