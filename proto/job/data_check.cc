@@ -1,5 +1,7 @@
 #include "proto/job/data_check.h"
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -106,6 +108,25 @@ class DataCheck : private FieldCheck {
     Absolute("train.data.dir", data_.dir());
   }
 
+  // An input that is also an answer would teach nothing.
+  void CheckColumns(const v1::CsvSpec& csv) {
+    std::set<std::string> outputs;
+    if (!csv.labels().empty()) outputs.insert(csv.labels());
+    for (const std::string& target : csv.targets()) {
+      if (!outputs.insert(target).second) Twice("train.data.csv.targets", target);
+    }
+    std::set<std::string> inputs;
+    for (const std::string& input : csv.inputs()) {
+      if (outputs.contains(input))
+        Fail("train.data.csv.inputs", absl::StrCat("train.data.csv.inputs has ", Quoted(input),
+                                                   ", which is to be predicted; leave it out"));
+      if (!inputs.insert(input).second) Twice("train.data.csv.inputs", input);
+    }
+  }
+  void Twice(const std::string& path, const std::string& column) {
+    Fail(path, absl::StrCat(path, " has ", Quoted(column), " twice; keep one"));
+  }
+
   void CheckArrays() {
     CheckArrayFiles("train.data.arrays.train", data_.arrays().train());
     const std::string test = "train.data.arrays.test";
@@ -157,6 +178,7 @@ class DataCheck : private FieldCheck {
     CheckTestSet("train.data", "train.data.test", !data_.test().empty());
     const v1::CsvSpec& csv = data_.csv();
     CheckOutputs("train.data", "train.data.csv", !csv.labels().empty(), !csv.targets().empty());
+    CheckColumns(csv);
     const std::string& delimiter = csv.delimiter();
     if (delimiter.size() != 1 || delimiter == "\n" || delimiter == "\"")
       Fail("train.data.csv.delimiter",

@@ -111,6 +111,19 @@ TEST(DataCheckTest, ATableHasColumnsAndATestSet) {
               HasSubstr("train.data.validation is 1; expected at least 0 and below 1"));
 }
 
+TEST(DataCheckTest, AColumnIsInputOrOutputOnce) {
+  const auto error = [](const std::string& csv) {
+    return ErrorOfData("kind: csv, train: [/a.csv], validation: 0.1, csv: {" + csv + "}");
+  };
+  EXPECT_EQ(error("labels: y, inputs: [a, b]"), "");
+  EXPECT_THAT(error("labels: y, inputs: [a, y]"),
+              HasSubstr("train.data.csv.inputs has \"y\", which is to be predicted; leave it out"));
+  EXPECT_THAT(error("targets: [y, z], inputs: [a, z]"), HasSubstr("inputs has \"z\", which is"));
+  EXPECT_THAT(error("labels: y, inputs: [a, a]"),
+              HasSubstr("train.data.csv.inputs has \"a\" twice; keep one"));
+  EXPECT_THAT(error("targets: [y, y]"), HasSubstr("train.data.csv.targets has \"y\" twice"));
+}
+
 TEST(DataCheckTest, TargetsAreNoClasses) {
   const std::string csv = "kind: csv, train: [/a.csv], validation: 0.1, csv: {targets: [x]}";
   EXPECT_EQ(ErrorOfData(csv), "");
