@@ -2,7 +2,6 @@
 
 #include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <exception>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "gloo/transport/tcp/device.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/gloo/interfaces.h"
+#include "worker/engine/collectives/sigpipe.h"
 #include "worker/engine/collectives/store_arrival.h"
 
 namespace dp::engine {
@@ -46,13 +46,6 @@ bool WaitForEnd(gloo::transport::UnboundBuffer& alarm) {
 }
 
 }  // namespace
-
-void BlockSigpipe() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
 
 GlooMesh::GlooMesh(int rank, int size, std::function<void()> on_end)
     : rank_(rank), size_(size), on_end_(std::move(on_end)), goodbyes_(size), ended_(size) {}

@@ -117,8 +117,4 @@ class GlooMesh {
 // OperationQueue keeps the deadlines instead.
 inline constexpr std::chrono::hours kForever{24 * 365};
 
-// Turns a write to a closed connection into an error instead of a signal that ends the process.
-// Call it on a thread of ours that writes; threads that it starts inherit the setting.
-void BlockSigpipe();
-
 }  // namespace dp::engine

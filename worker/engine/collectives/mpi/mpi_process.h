@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "worker/engine/collectives/mpi/mpi_group.h"
+#include "worker/engine/collectives/sigpipe.h"
 
 namespace dp::engine {
 
@@ -47,6 +48,9 @@ class MpiProcess {
   absl::Status Call(const Body& body) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (!usable_.ok()) return usable_;
+    // MPI writes on the thread that calls it, also to a peer that has just been killed.
+    thread_local const bool outlives_peers = (BlockSigpipe(), true);
+    (void)outlives_peers;
     return StatusOf(body());
   }
   // From here on nobody calls MPI: a transfer that could not be ended would write to memory that is
