@@ -7,6 +7,7 @@ import unittest
 
 from kit.cluster import Cluster
 from kit.idx_data import write_idx
+from kit.sample_files import samples, write_folder
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 
@@ -56,6 +57,12 @@ class ExamplesTest(unittest.TestCase):
         losses = self.losses("fashion_mnist_resnet18.yaml", f"train.data.dir={data}",
                                   "train.globalBatchSize=16", "train.epochs=1")
         self.assertEqual(len(losses), 1)
+
+    def test_a_folder_of_images_on_two_ranks(self):
+        folder = write_folder(self.cluster.dir / "images", samples(48, 24 * 24, classes=2), 24, 24)
+        losses = self.losses("image_folder.yaml", f"train.data.dir={folder}", "train.data.size=[32,32]",
+                             "train.data.validation=0.25", "train.globalBatchSize=12", "train.epochs=2")
+        self.assertEqual(len(losses), 2)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ from kit import pytorch
 from kit.cluster import Cluster
 from kit.idx_data import train_job, write_idx
 from kit.pytorch import PYTHON, WITHIN_S
+from kit.sample_files import samples, write_folder
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "fine_tune.yaml"
 DOCS = pathlib.Path(__file__).parents[2] / "docs" / "checkpoints.md"
 # A learning rate at which a step changes no weight by more than rounding would.
 STILL = 1e-9
@@ -58,6 +60,16 @@ class PytorchWeightsTest(unittest.TestCase):
         data = write_idx(self.cluster.dir / "data", train=8, test=8)
         # The recipe's images have three channels, and these have one.
         self.run_job(data, model={"preset": "resnet18"}, init={"drawn": ["conv1.weight"]}, globalBatchSize=8)
+
+    def test_the_example_changes_all_but_the_frozen_stem(self):
+        self.python("recipe", DOCS, 0)
+        folder = write_folder(self.cluster.dir / "images", samples(48, 24 * 24, classes=2), 24, 24)
+        fields = {"data.dir": folder, "data.size": "[32,32]", "data.validation": 0.25, "globalBatchSize": 12,
+                  "epochs": 1, "init.weights": self.start, "output.weights": self.final}
+        flags = [word for field, value in fields.items() for word in ("--set", f"train.{field}={value}")]
+        self.cluster.dpctl("run", EXAMPLE, *flags, check=0)
+        self.assertEqual(self.python("differ", self.start, self.final, "conv1.weight"), ["0.0"])
+        self.assertGreater(float(self.python("differ", self.start, self.final, "layer1.0.conv1.weight")[0]), 0)
 
     def test_a_gpt_with_the_names_of_hugging_face_is_read(self):
         self.python("gpt2", self.start)

@@ -4,7 +4,7 @@
     pytorch_weights.py resnet FILE                 writes a small ResNet with running statistics
     pytorch_weights.py evaluate FILE DATA          reads one back strictly; prints its loss and accuracy
     pytorch_weights.py gpt2 FILE                   writes a small GPT-2 with Hugging Face's names
-    pytorch_weights.py differ A B                  prints the largest difference of equal names
+    pytorch_weights.py differ A B [NAME...]        prints the largest difference of equal names, or of some
 """
 
 import re
@@ -78,11 +78,12 @@ def gpt2(path):
     save_file(tensors, path)
 
 
-def differ(a, b):
+def differ(a, b, *names):
     """Of Hugging Face's names and matrices in the first file, and dp's in the second."""
     theirs, ours = load_file(a), load_file(b)
     largest = 0.0
-    for name, value in ours.items():
+    for name in names or ours:
+        value = ours[name]
         other = theirs.get(name, theirs.get(f"transformer.{name}"))
         if "running" in name or "num_batches" in name:
             continue
