@@ -40,4 +40,11 @@ absl::StatusOr<std::vector<model::CheckedLayer>> CheckFits(
   return model::CheckClassifier(specs, form.shape, form.classes);
 }
 
+absl::Status CheckClassWeights(int count, const model::CheckedLayer& last) {
+  if (count == 0 || count == last.out.back()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "train.loss.crossEntropy.classWeights has ", count, " numbers, and the last layer '",
+      last.name, "' gives ", last.out.back(), " values; give one for each"));
+}
+
 }  // namespace dp

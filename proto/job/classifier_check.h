@@ -27,4 +27,8 @@ struct SampleForm {
 absl::StatusOr<std::vector<model::CheckedLayer>> CheckFits(
     const std::vector<model::LayerSpec>& layers, const SampleForm& form, bool any_output = false);
 
+// Whether train.loss.crossEntropy.classWeights has one number for each value of the last layer.
+// `count` is 0 without weights. Errors: InvalidArgument names both numbers.
+absl::Status CheckClassWeights(int count, const model::CheckedLayer& last);
+
 }  // namespace dp

@@ -140,6 +140,23 @@ TEST(JobCheckTest, ALossComparesWithWhatTheDataHas) {
       absl::OkStatus());
 }
 
+TEST(JobCheckTest, LabelsWeighAsTheirClasses) {
+  const std::string loss = "train.loss.crossEntropy.";
+  EXPECT_EQ(CheckJob(Parsed(kMinimal, {loss + "ignoreIndex=255",
+                                       loss + "classWeights=[1, 2, 0, 1, 1, 1, 1, 1, 1, 0.5]"})),
+            absl::OkStatus());
+  EXPECT_THAT(ErrorSetting(loss + "ignoreIndex=-100"), HasSubstr("is -100; expected 0 or more"));
+  EXPECT_THAT(ErrorSetting(loss + "classWeights=[1, 2]"),
+              HasSubstr("has 2 numbers, and the last layer 'linear5' gives 10 values"));
+  EXPECT_THAT(ErrorSetting(loss + "classWeights=[1, -2]"),
+              HasSubstr("classWeights[1] is -2; expected 0 or more"));
+  EXPECT_THAT(ErrorSetting(loss + "classWeights=[0, 0]"), HasSubstr("are all 0"));
+  // The largest label of the data set is no class, so nine outputs suffice.
+  const std::string nine = "train.model={layers: [{flatten: {}}, {linear: {out: 9}}]}";
+  EXPECT_EQ(CheckJob(Parsed(kMinimal, {nine, loss + "ignoreIndex=9"})), absl::OkStatus());
+  EXPECT_NE(CheckJob(Parsed(kMinimal, {nine, loss + "ignoreIndex=8"})), absl::OkStatus());
+}
+
 TEST(JobCheckTest, ADeviceWithoutAFasterWayTakesEitherDeterminism) {
   EXPECT_TRUE(Parsed(kMinimal).spec.train().deterministic());
   for (const std::string value : {"true", "false"}) {

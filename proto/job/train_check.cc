@@ -102,6 +102,7 @@ class TrainCheck : private FieldCheck {
     const double share = loss.cross_entropy().label_smoothing();
     if (!(share >= 0 && share < 1))
       Fail(smoothing, Wrong(smoothing, share, "at least 0 and below 1"));
+    if (loss.has_cross_entropy()) CheckWeights(loss.cross_entropy());
     if (loss.has_norm()) return;
     const bool targets = HasTargets(train.data());
     if (loss.has_cross_entropy() == targets)
@@ -110,6 +111,19 @@ class TrainCheck : private FieldCheck {
                        "use mse, l1 or bce"
                      : "train.loss compares with targets, and train.data has labels; use "
                        "crossEntropy");
+  }
+
+  void CheckWeights(const v1::CrossEntropyLossSpec& loss) {
+    const std::string path = "train.loss.crossEntropy.";
+    if (loss.ignore_index() < 0)
+      Fail(path + "ignoreIndex", Wrong(path + "ignoreIndex", loss.ignore_index(),
+                                       "0 or more, as the labels of a data set are"));
+    const std::string weights = path + "classWeights";
+    for (int i = 0; i < loss.class_weights_size(); ++i)
+      AtLeast(absl::StrCat(weights, "[", i, "]"), loss.class_weights(i), 0);
+    const auto positive = [](double weight) { return weight > 0; };
+    if (!loss.class_weights().empty() && !absl::c_any_of(loss.class_weights(), positive))
+      Fail(weights, absl::StrCat(weights, " are all 0, so no sample counts; raise one"));
   }
 
   void CheckBatch(const v1::TrainSpec& train) {
@@ -205,17 +219,25 @@ class TrainCheck : private FieldCheck {
     if (const std::optional<model::LayerFault> fault = model::FindFault(*layers))
       return Fail(PlaceOf(*fault, model), fault->what);
     const v1::DataSpec& data = train.data();
-    absl::Status fits;
+    absl::StatusOr<std::vector<model::CheckedLayer>> fits;
     if (IsText(data)) {
-      fits = model::CheckLanguageModel(*layers, data.context(), data.vocabulary()).status();
+      fits = model::CheckLanguageModel(*layers, data.context(), data.vocabulary());
     } else if (std::optional<SampleForm> form = form_of_samples_(data)) {
+      // The largest label need not be a class.
+      const v1::CrossEntropyLossSpec& loss = train.loss().cross_entropy();
+      if (loss.has_ignore_index() && form->classes == loss.ignore_index() + 1) form->classes = 0;
       if (data.classes() > 0) form->classes = data.classes();
       form->exactly = data.classes() > 0;
-      fits = CheckFits(*layers, *form, train.loss().has_norm()).status();
+      fits = CheckFits(*layers, *form, train.loss().has_norm());
     } else {
-      fits = CheckTakesNumbers(*layers, data.kind());
+      const absl::Status takes = CheckTakesNumbers(*layers, data.kind());
+      if (takes.ok()) return;
+      fits = takes;
     }
-    if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
+    if (!fits.ok()) return Fail(PlaceOfMisfit(model, fits.status()), fits.status().message());
+    const absl::Status weights =
+        CheckClassWeights(train.loss().cross_entropy().class_weights_size(), fits->back());
+    if (!weights.ok()) Fail("train.loss.crossEntropy.classWeights", weights.message());
   }
 
   // The place of an unknown preset, or of the first layer that is none.

@@ -21,6 +21,8 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.TrainSpec.ema"},
     {1, "dp.v1.TrainSpec.init"},
     {1, "dp.v1.CrossEntropyLossSpec.label_smoothing"},
+    {1, "dp.v1.CrossEntropyLossSpec.ignore_index"},
+    {1, "dp.v1.CrossEntropyLossSpec.class_weights"},
     {1, "dp.v1.LossSpec.mse"},
     {1, "dp.v1.LossSpec.l1"},
     {1, "dp.v1.LossSpec.bce"},

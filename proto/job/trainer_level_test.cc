@@ -35,6 +35,8 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.data.augment={flip: true}"}), 1);
   EXPECT_EQ(LevelWith({"train.loss={crossEntropy: {}}"}), 0);
   EXPECT_EQ(LevelWith({"train.loss={crossEntropy: {labelSmoothing: 0.1}}"}), 1);
+  EXPECT_EQ(LevelWith({"train.loss={crossEntropy: {ignoreIndex: 0}}"}), 1);
+  EXPECT_EQ(LevelWith({"train.loss={crossEntropy: {classWeights: [1, 2]}}"}), 1);
   EXPECT_EQ(LevelWith({"train.loss={norm: {}}"}), 1);
 }
 

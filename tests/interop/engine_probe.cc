@@ -16,8 +16,11 @@
 //                                               the final NAME.f32
 //    engine_probe adamw PRESET DIR BATCH STEPS LR DECAY matrices|all
 //                                               the same
-//    engine_probe gradients PRESET DIR BATCH    of the mean loss; writes DIR/NAME.gradient.f32,
-//                                               logits.f32 and losses.f32
+//    engine_probe gradients PRESET DIR BATCH [SMOOTHING IGNORED WEIGHTS]
+//                                               of the mean loss; writes DIR/NAME.gradient.f32,
+//                                               logits.f32 and losses.f32. WEIGHTS are those of the
+//                                               classes, with commas; IGNORED and WEIGHTS may be
+//                                               "none"
 //    engine_probe update PRESET DIR STEPS LR DECAY matrices|all
 //                                               AdamW alone: from DIR/NAME.f32 and the gradients
 //                                               DIR/NAME.STEP.f32, STEP from 1 on; writes the final
@@ -118,7 +121,8 @@ class Model {
       optimizer->Step({.number = step});
     }
   }
-  void ComputeGradients(int batch_size) {
+  void ComputeGradients(int batch_size, const CrossEntropyLoss& loss) {
+    loss_ = loss;
     const auto network = Compile(batch_size);
     WriteFile(dir_ + "/losses.f32", {Backward(*network, batch_size, 0)});
     std::vector<float> logits(batch_size * model::ElementCount(layers_.back().out));
@@ -134,7 +138,8 @@ class Model {
   std::unique_ptr<Network> Compile(int batch_size) {
     images_ = ReadFile<float>(dir_ + "/images.f32");
     labels_ = ReadFile<int32_t>(dir_ + "/labels.i32");
-    return *device_->Compile(layers_, {.batch_size = batch_size}, values(), gradients());
+    return *device_->Compile(layers_, {.batch_size = batch_size, .loss = loss_}, values(),
+                             gradients());
   }
 
   // Returns the mean loss of the step's batch.
@@ -143,13 +148,17 @@ class Model {
     const model::Shape& out = layers_.back().out;
     const size_t labels = model::ElementCount(out) / out.back() * batch_size;
     const std::vector<int64_t> samples(batch_size);
+    const absl::Span<const int32_t> of_step =
+        absl::MakeConstSpan(labels_).subspan(step * labels, labels);
+    const double weight = TotalsOf(loss_, of_step).weight;
     const Batch batch{.images = absl::MakeConstSpan(images_).subspan(step * inputs, inputs),
-                      .labels = absl::MakeConstSpan(labels_).subspan(step * labels, labels),
+                      .labels = of_step,
                       .samples = samples,
-                      .count = batch_size};
+                      .count = batch_size,
+                      .loss_factor = static_cast<float>(static_cast<double>(labels) / weight)};
     const BatchResult result = network.Forward(batch, Mode::kTrain);
     network.Backward(1.0f / static_cast<float>(labels), [](int) {});
-    return static_cast<float>(result.loss_sum / static_cast<double>(labels));
+    return static_cast<float>(result.loss_sum / weight);
   }
 
   const std::vector<model::CheckedLayer> layers_;
@@ -158,6 +167,7 @@ class Model {
   const std::unique_ptr<Device> device_;
   const std::unique_ptr<Array> values_;
   const std::unique_ptr<Array> gradients_;
+  CrossEntropyLoss loss_;
   std::vector<float> images_;
   std::vector<int32_t> labels_;
 };
@@ -182,6 +192,16 @@ void DumpLayout(const ParameterLayout& layout) {
   }
 }
 
+CrossEntropyLoss LossOf(double smoothing, const std::string& ignored, const std::string& weights) {
+  CrossEntropyLoss loss = {.label_smoothing = smoothing};
+  if (ignored != "none") loss.ignored = std::stoi(ignored);
+  if (weights == "none") return loss;
+  for (const absl::string_view weight : absl::StrSplit(weights, ',')) {
+    loss.class_weights.push_back(std::stof(std::string(weight)));
+  }
+  return loss;
+}
+
 OptimizerOptions AdamW(double learning_rate, double decay, const std::string& what) {
   return {AdamWOptions{
       .learning_rate = learning_rate, .weight_decay = decay, .decay_all = what == "all"}};
@@ -201,7 +221,9 @@ void Run(const std::vector<std::string>& arguments) {
   }
   model.Load(model.values(), ".f32");
   if (verb == "gradients") {
-    model.ComputeGradients(whole(3));
+    const bool has_loss = arguments.size() > 4;
+    model.ComputeGradients(whole(3), has_loss ? LossOf(number(4), arguments.at(5), arguments.at(6))
+                                              : CrossEntropyLoss());
     return model.Save(model.gradients(), ".gradient.f32");
   }
   if (verb == "update") {

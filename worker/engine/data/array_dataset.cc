@@ -28,11 +28,23 @@ bool IsUniform(const std::vector<float>& list) {
   return std::all_of(list.begin(), list.end(), [&](float each) { return each == list[0]; });
 }
 
+// The largest label that is not ignored, and 1.
+int ClassesOf(const data::Labels& labels, const ArrayDatasetOptions& options) {
+  if (!options.ignored_label || labels.classes() != *options.ignored_label + 1) {
+    return labels.classes();
+  }
+  int classes = 0;
+  for (int64_t i = 0; i < labels.size(); ++i) {
+    if (labels.at(i) != *options.ignored_label) classes = std::max(classes, labels.at(i) + 1);
+  }
+  return classes;
+}
+
 class ArrayDataset : public Dataset {
  public:
   ArrayDataset(data::SampleSet set, const ArrayDatasetOptions& options)
       : set_(std::move(set)),
-        classes_(options.classes > 0 ? options.classes : set_.labels.classes()),
+        classes_(options.classes > 0 ? options.classes : ClassesOf(set_.labels, options)),
         normalization_(options.normalization) {
     if (set_.inputs.type() != data::ElementType::kUint8) return;
     uniform_ = IsUniform(normalization_.mean) && IsUniform(normalization_.std);
@@ -105,10 +117,15 @@ class ArrayDataset : public Dataset {
   std::vector<ByteTable> tables_;  // empty if samples are no bytes
 };
 
-absl::Status CheckClasses(const data::SampleSet& set, int classes) {
+absl::Status CheckClasses(const data::SampleSet& set, const ArrayDatasetOptions& options) {
+  const int classes = options.classes;
   if (set.targets || classes <= 0 || set.labels.classes() <= classes) return absl::OkStatus();
   int64_t bad = 0;
-  while (set.labels.at(bad) < classes) ++bad;
+  const auto fits = [&](int32_t label) {
+    return label < classes || label == options.ignored_label;
+  };
+  while (bad < set.labels.size() && fits(set.labels.at(bad))) ++bad;
+  if (bad == set.labels.size()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(set.labels_name, ": label ", set.labels.at(bad), " of sample ", bad,
                    " is out of range, labels are 0 to ", classes - 1));
@@ -153,7 +170,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenArrayDataset(const ArrayDatasetOpti
                                                           Split split) {
   DP_ASSIGN_OR_RETURN(data::SampleSet set, data::ReadSamples(options.source, split));
   DP_RETURN_IF_ERROR(CheckNormalization(options.normalization, set.inputs.shape()));
-  DP_RETURN_IF_ERROR(CheckClasses(set, options.classes));
+  DP_RETURN_IF_ERROR(CheckClasses(set, options));
   return std::make_unique<ArrayDataset>(std::move(set), options);
 }
 

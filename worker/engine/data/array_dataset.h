@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,8 @@ struct Normalization {
 struct ArrayDatasetOptions {
   data::SampleSource source;
   int classes = 0;  // 0: as many as the labels show
+  // A label that the loss ignores, so it need not be a class.
+  std::optional<int32_t> ignored_label = {};
   Normalization normalization;
 };
 

@@ -177,5 +177,12 @@ TEST_F(ArrayDatasetTest, DevicesGetImagesOfOneMeanAsTheyAre) {
   EXPECT_EQ(data->classes(), 10);
 }
 
+TEST_F(ArrayDatasetTest, AnIgnoredLabelIsNoClass) {
+  EXPECT_EQ((*Open({.ignored_label = 9}))->classes(), 9);
+  EXPECT_EQ((*Open({.ignored_label = 8}))->classes(), 10);
+  EXPECT_TRUE(Open({.classes = 9, .ignored_label = 9}).ok());
+  EXPECT_FALSE(Open({.classes = 8, .ignored_label = 9}).ok());
+}
+
 }  // namespace
 }  // namespace dp::engine

@@ -35,6 +35,9 @@ struct Batch {
   uint64_t draw = 0;  // with `samples`, seeds dropout: another step, another mask
   // Batch size x target shape: the numbers to predict. Data sets have either labels or targets.
   absl::Span<const float> targets;
+  // Backward multiplies the loss's gradient by this, beside its scale. For losses that weigh
+  // labels: the labels of the global batch over the sum of their weights. Not on every device.
+  float loss_factor = 1;
 };
 
 // Sums over the samples of a batch, or over all their tokens, so that results of ranks with unequal
@@ -84,9 +87,10 @@ class Network {
   // Runs the layers, then the loss on their output.
   virtual BatchResult Forward(const Batch& batch, Mode mode) = 0;
   // Call once after Forward in kTrain. Overwrites every gradient with the sum over the batch's
-  // labels times `scale`. 1 / labels gives the batch's mean; sampler.h has the scale that makes the
-  // mean over ranks exact. Calls `ready` on this thread, once for each parameter, in layout order.
-  // On a device with a stream, the gradient is complete for work given to the stream from then on.
+  // labels times `scale` and the batch's `loss_factor`. 1 / labels gives the batch's mean;
+  // sampler.h has the scale that makes the mean over ranks exact. Calls `ready` on this thread,
+  // once for each parameter, in layout order. On a device with a stream, the gradient is complete
+  // for work given to the stream from then on.
   virtual void Backward(float scale, const GradientReady& ready) = 0;
   // Copies the last layer's output in the last Forward (batch size x its shape) to the host. Not
   // after Backward, which may use that memory.

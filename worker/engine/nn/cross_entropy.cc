@@ -10,20 +10,19 @@ namespace {
 
 using Row = absl::Span<const float>;
 
-// log(sum(exp(row))), computed relative to the largest logit so that exp cannot overflow. The sum
-// is a double, since a vocabulary has tens of thousands of logits.
-float LogSumExp(Row row) {
-  const float largest = *std::max_element(row.begin(), row.end());
-  double sum = 0;
-  for (float logit : row) sum += std::exp(logit - largest);
-  return largest + static_cast<float>(std::log(sum));
-}
-
 bool Correct(Row row, int32_t label) {
   return std::max_element(row.begin(), row.end()) - row.begin() == label;
 }
 
 }  // namespace
+
+// The sum is a double, since a vocabulary has tens of thousands of logits.
+float LogSumExp(absl::Span<const float> row) {
+  const float largest = *std::max_element(row.begin(), row.end());
+  double sum = 0;
+  for (float logit : row) sum += std::exp(logit - largest);
+  return largest + static_cast<float>(std::log(sum));
+}
 
 CrossEntropy SoftmaxCrossEntropy(absl::Span<const float> logits, int classes,
                                  absl::Span<const int32_t> labels) {

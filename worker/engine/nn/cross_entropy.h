@@ -17,6 +17,9 @@ struct CrossEntropy {
 CrossEntropy SoftmaxCrossEntropy(absl::Span<const float> logits, int classes,
                                  absl::Span<const int32_t> labels);
 
+// log(sum(exp(row))), computed relative to the largest logit so that exp cannot overflow.
+float LogSumExp(absl::Span<const float> row);
+
 // d(scale * loss_sum) / d(logits): (softmax - one-hot) * scale; zero in rows that do not count.
 void SoftmaxCrossEntropyGradient(absl::Span<const float> logits, int classes,
                                  absl::Span<const int32_t> labels, float scale,

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/overloaded.h"
 #include "worker/engine/nn/cross_entropy.h"
+#include "worker/engine/nn/weighted_cross_entropy.h"
 
 namespace dp::engine {
 namespace {
@@ -26,6 +27,7 @@ double MeanLogLoss(Row row) {
 }
 
 LossSum Sum(const CrossEntropyLoss& loss, const LossInput& input) {
+  if (WeighsLabels(loss)) return SumWeighted(loss, input);
   const auto labels = input.labels.first(static_cast<size_t>(input.rows));
   const CrossEntropy hard = SoftmaxCrossEntropy(input.outputs, input.columns, labels);
   if (loss.label_smoothing == 0) return {hard.loss_sum, hard.correct};
@@ -40,6 +42,7 @@ LossSum Sum(const CrossEntropyLoss& loss, const LossInput& input) {
 // Softmax minus the target, so smoothing only moves the target.
 void Gradient(const CrossEntropyLoss& loss, const LossInput& input, float scale,
               absl::Span<float> gradient) {
+  if (WeighsLabels(loss)) return WeightedGradient(loss, input, scale, gradient);
   const auto labels = input.labels.first(static_cast<size_t>(input.rows));
   SoftmaxCrossEntropyGradient(input.outputs, input.columns, labels, scale, gradient);
   if (loss.label_smoothing == 0) return;
@@ -122,6 +125,18 @@ void LossGradient(const Loss& loss, const LossInput& input, float scale,
                   absl::Span<float> gradient) {
   DP_CHECK(gradient.size() == input.outputs.size());
   std::visit([&](const auto& kind) { Gradient(kind, input, scale, gradient); }, loss);
+}
+
+LabelTotals TotalsOf(const Loss& loss, absl::Span<const int32_t> labels) {
+  if (WeighsLabels(loss)) return WeightedTotals(std::get<CrossEntropyLoss>(loss), labels);
+  const auto count = static_cast<int64_t>(labels.size());
+  return {.counted = count, .weight = static_cast<double>(count)};
+}
+
+bool WeighsLabels(const Loss& loss) {
+  const auto* cross_entropy = std::get_if<CrossEntropyLoss>(&loss);
+  return cross_entropy != nullptr &&
+         (cross_entropy->ignored.has_value() || !cross_entropy->class_weights.empty());
 }
 
 bool HasTargets(const Loss& loss) {

@@ -1,16 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <variant>
+#include <vector>
 
 #include "absl/types/span.h"
 
 namespace dp::engine {
 
 // Softmax cross-entropy, torch.nn.functional.cross_entropy. Smoothing s spreads that share of the
-// target evenly over all classes.
+// target evenly over all classes. A row weighs as much as its label's class; the mean over rows
+// divides by the sum of their weights. A row with the ignored label weighs nothing.
 struct CrossEntropyLoss {
-  double label_smoothing = 0;  // at least 0 and below 1
+  double label_smoothing = 0;             // at least 0 and below 1
+  std::optional<int32_t> ignored = {};    // a label, which need not be a class
+  std::vector<float> class_weights = {};  // one for each class, 0 or more; empty: all are 1
 };
 
 // Each of these three is a mean over a row's outputs o and their targets t. They are PyTorch's
@@ -32,13 +37,21 @@ struct LossInput {
   absl::Span<const float> outputs;  // at least rows x columns
   int columns = 1;
   int64_t rows = 0;
-  absl::Span<const int32_t> labels;  // of cross-entropy: at least `rows`, each below `columns`
-  absl::Span<const float> targets;   // of those that have targets: at least rows x columns
+  // For cross-entropy: at least `rows`, each below `columns` unless it is ignored.
+  absl::Span<const int32_t> labels;
+  absl::Span<const float> targets;  // of those that have targets: at least rows x columns
 };
 
 struct LossSum {
-  double loss_sum = 0;  // over rows; its mean over rows is the loss
-  int64_t correct = 0;  // of cross-entropy: rows whose largest output (the first) is the label's
+  double loss_sum = 0;  // over rows; divided by LabelTotals::weight, it is the loss
+  // For cross-entropy: rows whose largest output (the first) is the label's; none that is ignored.
+  int64_t correct = 0;
+};
+
+// The count and the weight of some labels.
+struct LabelTotals {
+  int64_t counted = 0;  // labels that are not ignored
+  double weight = 0;    // the sum of their weights
 };
 
 // Pure.
@@ -47,6 +60,12 @@ LossSum SumLoss(const Loss& loss, const LossInput& input);
 // d(scale * loss_sum) / d(outputs); zero in padding. `gradient` has the size of the outputs.
 void LossGradient(const Loss& loss, const LossInput& input, float scale,
                   absl::Span<float> gradient);
+
+// Each label counts 1 for losses other than cross-entropy.
+LabelTotals TotalsOf(const Loss& loss, absl::Span<const int32_t> labels);
+
+// Whether labels may weigh other than 1. The weight of a batch then depends on its labels.
+bool WeighsLabels(const Loss& loss);
 
 // Whether a loss compares with targets; cross-entropy compares with labels.
 bool HasTargets(const Loss& loss);

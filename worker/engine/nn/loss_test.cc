@@ -51,8 +51,10 @@ TEST_P(LossTest, ANanIsInTheSumAndInTheGradient) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LossTest,
-                         ::testing::Values(CrossEntropyLoss{}, CrossEntropyLoss{0.2}, MseLoss{},
-                                           L1Loss{}, BceLoss{}, NormLoss{}));
+                         ::testing::Values(CrossEntropyLoss{}, CrossEntropyLoss{0.2},
+                                           CrossEntropyLoss{0, 7}, CrossEntropyLoss{0, {}, {2, 3}},
+                                           CrossEntropyLoss{0.2, 7, {2, 3}}, MseLoss{}, L1Loss{},
+                                           BceLoss{}, NormLoss{}));
 
 LossSum Of(const Loss& loss, std::vector<float> outputs, std::vector<float> targets) {
   const auto columns = static_cast<int>(outputs.size());

@@ -37,7 +37,8 @@ engine::Batch StepParts::PartOf(const engine::Batch& share, int index) {
           .samples = RowsFrom(share.samples, rows_of_share, first, rows, samples_),
           .count = std::min(rows_, share.count - rows_ * index),
           .draw = share.draw,
-          .targets = RowsFrom(share.targets, rows_of_share, first, rows, targets_)};
+          .targets = RowsFrom(share.targets, rows_of_share, first, rows, targets_),
+          .loss_factor = share.loss_factor};
 }
 
 }  // namespace dp::trainer

@@ -169,10 +169,12 @@ void TrainLoop::TellSaved() {
 
 absl::Status TrainLoop::ComputeGradients(const engine::Prefetch::Step& step) {
   RankModel& model = parts_.model;
-  const int last = step_parts_.CountOf(step.batch) - 1;
+  engine::Batch share = step.batch;
+  DP_ASSIGN_OR_RETURN(share.loss_factor, LossFactorOf(step));
+  const int last = step_parts_.CountOf(share) - 1;
   double loss_sum = 0;
   for (int part = 0; part <= last; ++part) {
-    const engine::Batch batch = step_parts_.PartOf(step.batch, part);
+    const engine::Batch batch = step_parts_.PartOf(share, part);
     loss_sum += model.network->Forward(batch, engine::Mode::kTrain).loss_sum;
     if (part == last) break;
     model.network->Backward(ScaleOf(step), [](int) {});
@@ -180,7 +182,26 @@ absl::Status TrainLoop::ComputeGradients(const engine::Prefetch::Step& step) {
     model.device->Accumulate(model.gradients->span().first(size), /*first=*/part == 0,
                              model.accumulated->span());
   }
-  return BackwardOfLast(step, loss_sum, /*accumulated=*/last > 0);
+  return BackwardOfLast(step, loss_sum * share.loss_factor, /*accumulated=*/last > 0);
+}
+
+// The scale divides by the labels of the global batch. If labels weigh differently, the mean
+// divides by the sum of their weights instead, which no rank knows by itself.
+absl::StatusOr<float> TrainLoop::LossFactorOf(const engine::Prefetch::Step& step) {
+  const engine::Loss& loss = parts_.model.loss;
+  if (!engine::WeighsLabels(loss)) return 1.0f;
+  const int64_t labels_of_sample = parts_.train_set.labels_per_sample();
+  const auto labels = static_cast<size_t>(step.batch.count * labels_of_sample);
+  double weight = engine::TotalsOf(loss, step.batch.labels.first(labels)).weight;
+  DP_RETURN_IF_ERROR(
+      parts_.group.on_host().AllReduce(absl::MakeSpan(&weight, 1), engine::ReduceOp::kSum)->Wait());
+  if (weight > 0) {
+    return static_cast<float>(static_cast<double>(step.global_count * labels_of_sample) / weight);
+  }
+  return absl::OutOfRangeError(absl::StrCat(
+      "no label of step ", parts_.progress.steps() + 1, " of epoch ", parts_.progress.epoch(),
+      " counts: each is train.loss.crossEntropy.ignoreIndex or has a weight of 0 in classWeights, "
+      "so the loss has no mean; raise train.globalBatchSize, or set train.data.dropLast"));
 }
 
 // Scales a rank's share so that the mean over ranks is the mean over the global batch, of images or

@@ -93,6 +93,9 @@ class TrainLoop {
   absl::Status EndSteps();
   // Sets the gradients to their mean over the global batch.
   absl::Status ComputeGradients(const engine::Prefetch::Step& step);
+  // Batch::loss_factor of this step. A collective where labels weigh differently. Errors: the
+  // group's; OutOfRange no label of the global batch counts.
+  absl::StatusOr<float> LossFactorOf(const engine::Prefetch::Step& step);
   // Backward of the last part of this rank's share, whose losses add up to `loss_sum`. Adds the
   // gradients of the parts before, if there are any.
   absl::Status BackwardOfLast(const engine::Prefetch::Step& step, double loss_sum,

@@ -100,6 +100,53 @@ TEST(TrainLoopTest, EveryWorldSizeGivesTheSameLossCurve) {
   }
 }
 
+// The loss divides by the weights of the global batch, which lie unevenly on ranks and parts.
+TEST(TrainLoopTest, LabelsWeighTheSameOnAnyNumberOfRanksAndParts) {
+  TrainingPlan plan = APlan();
+  plan.loss = engine::CrossEntropyLoss{
+      .label_smoothing = 0.1, .ignored = 3, .class_weights = {0.5f, 1, 4, 100}};
+  const Outcome alone = Train(plan, 1);
+  for (const auto& [world_size, accumulate] : {std::pair(1, 2), {2, 1}, {3, 2}, {4, 1}}) {
+    plan.accumulate = accumulate;
+    const Outcome outcome = Train(plan, world_size);
+    for (size_t step = 0; step < Losses(alone).size(); ++step) {
+      EXPECT_NEAR(Losses(outcome)[step], Losses(alone)[step], 1e-5)
+          << "world size " << world_size << ", step " << step;
+    }
+    for (size_t i = 0; i < alone.weights.size(); ++i) {
+      ASSERT_NEAR(outcome.weights[i], alone.weights[i], 1e-5) << "world size " << world_size;
+    }
+    EXPECT_NEAR(LastEvaluation(outcome).loss(), LastEvaluation(alone).loss(), 1e-5);
+    EXPECT_EQ(LastEvaluation(outcome).accuracy(), LastEvaluation(alone).accuracy());
+  }
+}
+
+// The 13 test samples have the labels 0 to 3 in turn, so ten count.
+TEST(TrainLoopTest, IgnoredLabelsAreNoPartOfTheAccuracy) {
+  TrainingPlan plan = APlan();
+  plan.loss = engine::CrossEntropyLoss{.ignored = 3};
+  const double accuracy = LastEvaluation(Train(plan, 2)).accuracy();
+  EXPECT_NEAR(accuracy * 10, std::round(accuracy * 10), 1e-9);
+}
+
+TEST(TrainLoopTest, AStepWithoutALabelThatCountsFailsOnAllRanks) {
+  TrainingPlan plan = APlan();
+  plan.loss = engine::CrossEntropyLoss{.class_weights = {0, 0, 0, 1e-3f}};
+  plan.global_batch_size = 1;
+  auto groups = engine::MakeLocalGroups(2);
+  std::vector<absl::Status> ended(groups.size());
+  std::vector<std::vector<float>> weights(groups.size());
+  {
+    std::vector<std::jthread> ranks;
+    for (size_t rank = 0; rank < groups.size(); ++rank) {
+      ranks.emplace_back(
+          [&, rank] { TrainRank(plan, *groups[rank], "", weights[rank], &ended[rank]); });
+    }
+  }
+  EXPECT_THAT(ended[0].message(), ::testing::HasSubstr("counts: each is train.loss"));
+  EXPECT_EQ(ended[1], ended[0]);
+}
+
 TEST(TrainLoopTest, TheSameRunTwiceGivesTheSameBits) {
   for (int world_size : {3, 4}) {
     EXPECT_TRUE(SameBits(Train(APlan(), world_size).weights, Train(APlan(), world_size).weights));

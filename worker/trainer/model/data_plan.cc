@@ -102,8 +102,11 @@ absl::StatusOr<DataPlan> PlanData(const v1::TrainSpec& train) {
   } else {
     const std::optional<data::SampleSource> source = SourceOf(spec);
     if (!source) return UnknownKind(spec);
-    plan.source = engine::ArrayDatasetOptions{
+    engine::ArrayDatasetOptions arrays = {
         .source = *source, .classes = spec.classes(), .normalization = NormalizationOf(spec)};
+    const v1::CrossEntropyLossSpec& loss = train.loss().cross_entropy();
+    if (loss.has_ignore_index()) arrays.ignored_label = loss.ignore_index();
+    plan.source = std::move(arrays);
   }
   return plan;
 }

@@ -9,18 +9,30 @@
 namespace dp::trainer {
 namespace {
 
-absl::StatusOr<engine::BatchResult> EvaluateShare(engine::Network& network,
-                                                  const engine::Dataset& dataset,
-                                                  const engine::GlobalBatchSampler& sampler,
-                                                  int threads) {
-  engine::BatchResult sum;
+// Sums over samples, which add up over ranks. Counts are exact in a double.
+struct Totals {
+  double loss = 0;
+  double correct = 0;
+  double samples = 0;
+  double counted = 0;  // labels that are not ignored
+  double weight = 0;   // of the labels
+};
+
+absl::StatusOr<Totals> EvaluateShare(RankModel& model, const engine::Dataset& dataset,
+                                     const engine::GlobalBatchSampler& sampler, int threads) {
+  Totals sum;
   engine::Prefetch prefetch(dataset, sampler, /*first_step=*/0, /*first_draw=*/0, threads);
   while (const engine::Prefetch::Step* step = prefetch.Next()) {
     if (step->batch.count == 0) continue;  // the last global batch may be too short for all ranks
-    const engine::BatchResult result = network.Forward(step->batch, engine::Mode::kEvaluate);
-    sum.loss_sum += result.loss_sum;
-    sum.correct += result.correct;
-    sum.count += result.count;
+    const engine::BatchResult result = model.network->Forward(step->batch, engine::Mode::kEvaluate);
+    const auto labels = static_cast<size_t>(result.count * dataset.labels_per_sample());
+    const engine::LabelTotals totals =
+        engine::TotalsOf(model.loss, step->batch.labels.first(labels));
+    sum.loss += result.loss_sum;
+    sum.correct += static_cast<double>(result.correct);
+    sum.samples += static_cast<double>(result.count);
+    sum.counted += static_cast<double>(totals.counted);
+    sum.weight += totals.weight;
   }
   DP_RETURN_IF_ERROR(prefetch.status());
   return sum;
@@ -36,20 +48,17 @@ absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dat
                                             .rank = group.rank(),
                                             .world_size = group.size(),
                                             .shuffle = false});
-  DP_ASSIGN_OR_RETURN(const engine::BatchResult share,
-                      EvaluateShare(*model.network, dataset, sampler, prefetch_threads));
+  DP_ASSIGN_OR_RETURN(Totals totals, EvaluateShare(model, dataset, sampler, prefetch_threads));
   DP_RETURN_IF_ERROR(model.device->status());
-  // Counts stay exact in a float below 2^24 samples.
-  std::array<float, 3> totals = {static_cast<float>(share.loss_sum),
-                                 static_cast<float>(share.correct),
-                                 static_cast<float>(share.count)};
+  std::array<double, 5> sums = {totals.loss, totals.correct, totals.samples, totals.counted,
+                                totals.weight};
   DP_RETURN_IF_ERROR(
-      group.on_host().AllReduce(absl::MakeSpan(totals), engine::ReduceOp::kSum)->Wait());
-  const double labels =
-      static_cast<double>(totals[2]) * static_cast<double>(dataset.labels_per_sample());
-  Evaluation evaluation = {.loss = totals[0] / labels, .samples = static_cast<int64_t>(totals[2])};
-  if (std::holds_alternative<engine::CrossEntropyLoss>(model.loss)) {
-    evaluation.accuracy = totals[1] / labels;
+      group.on_host().AllReduce(absl::MakeSpan(sums), engine::ReduceOp::kSum)->Wait());
+  totals = {sums[0], sums[1], sums[2], sums[3], sums[4]};
+  Evaluation evaluation = {.loss = totals.loss / totals.weight,
+                           .samples = static_cast<int64_t>(totals.samples)};
+  if (std::holds_alternative<engine::CrossEntropyLoss>(model.loss) && totals.counted > 0) {
+    evaluation.accuracy = totals.correct / totals.counted;
   }
   return evaluation;
 }

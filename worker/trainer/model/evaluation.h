@@ -11,8 +11,10 @@
 namespace dp::trainer {
 
 struct Evaluation {
-  double loss = 0;  // mean over all labels: one per image, or one per token
+  // Mean over all labels, one per image or one per token, by their weights. NaN if none counts.
+  double loss = 0;
   // The share of labels that were predicted correctly, 0 to 1; none where the loss has no labels.
+  // Labels that the loss ignores do not count.
   std::optional<double> accuracy;
   int64_t samples = 0;
 };

@@ -38,6 +38,19 @@ absl::Status InitializeValues(const TrainingPlan& plan, RankModel& model) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<model::CheckedLayer>> FitLayers(const TrainingPlan& plan,
+                                                           const engine::Dataset& dataset) {
+  const model::Shape& shape = dataset.sample_shape();
+  if (dataset.of_tokens()) {
+    return model::CheckLanguageModel(plan.layers, static_cast<int>(shape[0]), dataset.classes());
+  }
+  const SampleForm form = {.shape = shape,
+                           .classes = dataset.classes(),
+                           .exactly = plan.data.classes > 0,
+                           .targets = dataset.target_shape()};
+  return CheckFits(plan.layers, form, std::holds_alternative<engine::NormLoss>(plan.loss));
+}
+
 }  // namespace
 
 absl::Span<float> RankModel::result() const {
@@ -64,15 +77,12 @@ engine::StepTail RankModel::ReadTail() const {
 
 absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
                                                              const engine::Dataset& dataset) {
-  const model::Shape& shape = dataset.sample_shape();
-  if (dataset.of_tokens()) {
-    return model::CheckLanguageModel(plan.layers, static_cast<int>(shape[0]), dataset.classes());
+  DP_ASSIGN_OR_RETURN(std::vector<model::CheckedLayer> layers, FitLayers(plan, dataset));
+  if (const auto* loss = std::get_if<engine::CrossEntropyLoss>(&plan.loss)) {
+    const auto weights = static_cast<int>(loss->class_weights.size());
+    DP_RETURN_IF_ERROR(CheckClassWeights(weights, layers.back()));
   }
-  const SampleForm form = {.shape = shape,
-                           .classes = dataset.classes(),
-                           .exactly = plan.data.classes > 0,
-                           .targets = dataset.target_shape()};
-  return CheckFits(plan.layers, form, std::holds_alternative<engine::NormLoss>(plan.loss));
+  return layers;
 }
 
 absl::StatusOr<engine::ParameterLayout> LayOutModel(const TrainingPlan& plan,

@@ -77,7 +77,12 @@ engine::Loss LossOf(const v1::TrainSpec& train) {
     case v1::LossSpec::kCrossEntropy:
       break;
   }
-  return engine::CrossEntropyLoss{.label_smoothing = spec.cross_entropy().label_smoothing()};
+  const v1::CrossEntropyLossSpec& of_labels = spec.cross_entropy();
+  engine::CrossEntropyLoss loss = {
+      .label_smoothing = of_labels.label_smoothing(),
+      .class_weights = {of_labels.class_weights().begin(), of_labels.class_weights().end()}};
+  if (of_labels.has_ignore_index()) loss.ignored = of_labels.ignore_index();
+  return loss;
 }
 
 CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {

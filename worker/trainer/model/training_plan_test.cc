@@ -39,6 +39,12 @@ TEST(TrainingPlanTest, EveryPrecisionHasItsName) {
   const engine::Loss loss =
       Plan("train { loss { cross_entropy { label_smoothing: 0.25 } } }")->loss;
   EXPECT_EQ(std::get<engine::CrossEntropyLoss>(loss).label_smoothing, 0.25);
+  EXPECT_FALSE(std::get<engine::CrossEntropyLoss>(loss).ignored.has_value());
+  const engine::Loss weighted =
+      Plan("train { loss { cross_entropy { ignore_index: 0 class_weights: [1, 2.5] } } }")->loss;
+  EXPECT_EQ(std::get<engine::CrossEntropyLoss>(weighted).ignored, 0);
+  EXPECT_THAT(std::get<engine::CrossEntropyLoss>(weighted).class_weights,
+              ::testing::ElementsAre(1, 2.5f));
   EXPECT_EQ(Plan("train { loss { norm {} } }")->loss.index(),
             engine::Loss(engine::NormLoss()).index());
   EXPECT_EQ(Plan("train { loss { bce {} } }")->loss.index(),

@@ -195,6 +195,7 @@ BatchResult CpuNetwork::Forward(const Batch& batch, Mode mode) {
   DP_CHECK(batch.images.size() == input.size());
   std::copy(batch.images.begin(), batch.images.end(), input.begin());
   rows_ = batch.count * rows_of_sample_;
+  loss_factor_ = batch.loss_factor;
   if (std::holds_alternative<CrossEntropyLoss>(loss_)) {
     DP_CHECK(static_cast<int64_t>(batch.labels.size()) >= rows_);
     labels_.assign(batch.labels.begin(), batch.labels.begin() + rows_);
@@ -212,7 +213,7 @@ BatchResult CpuNetwork::Forward(const Batch& batch, Mode mode) {
 
 void CpuNetwork::Backward(float scale, const GradientReady& ready) {
   if (output_gradient_ == nullptr) return;
-  LossGradient(loss_, loss_input(), scale, Values(output_gradient_->memory()));
+  LossGradient(loss_, loss_input(), scale * loss_factor_, Values(output_gradient_->memory()));
   output_gradient_->Store();
   int next = 0;
   for (size_t i = layers_.size(); i-- > 0;) {

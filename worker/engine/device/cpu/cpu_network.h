@@ -61,6 +61,7 @@ class CpuNetwork : public Network {
   std::unique_ptr<Formatted> output_gradient_;
   // Those of the last Forward, by row.
   int64_t rows_ = 0;
+  float loss_factor_ = 1;
   std::vector<int32_t> labels_;
   std::vector<float> targets_;
 };

@@ -40,10 +40,13 @@ absl::Status CheckPlannable(absl::Span<const model::CheckedLayer> layers, const 
         " is computed on CPUs only, and this rank computes on a GPU; set train.device to cpu"));
   }
   const auto* cross_entropy = std::get_if<CrossEntropyLoss>(&loss);
-  if (cross_entropy != nullptr && cross_entropy->label_smoothing == 0) return absl::OkStatus();
+  if (cross_entropy != nullptr && cross_entropy->label_smoothing == 0 && !WeighsLabels(loss)) {
+    return absl::OkStatus();
+  }
   return absl::UnimplementedError(
-      "losses other than cross-entropy without smoothing are computed on CPUs only, and this rank "
-      "computes on a GPU; set train.device to cpu");
+      "losses other than cross-entropy without smoothing, classWeights and ignoreIndex are "
+      "computed "
+      "on CPUs only, and this rank computes on a GPU; set train.device to cpu");
 }
 
 LayerProgram PlanLayers(absl::Span<const model::CheckedLayer> layers,
