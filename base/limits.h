@@ -111,6 +111,9 @@ inline constexpr int kVocabularyMax = 65536;
 // Layers of a model; GPT-2 with 48 blocks has about 700.
 inline constexpr int kLayersMax = 4096;
 
+// Classes of a confusion matrix, which is one line of the metrics.
+inline constexpr int kConfusionClassesMax = 100;
+
 // Groups of weights with options of their own; kernels number them in a byte.
 inline constexpr int kParameterGroupsMax = 64;
 

@@ -20,6 +20,7 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.TrainSpec.groups"},
     {1, "dp.v1.TrainSpec.ema"},
     {1, "dp.v1.TrainSpec.init"},
+    {1, "dp.v1.MetricsSpec.confusion_matrix"},
     {1, "dp.v1.CrossEntropyLossSpec.label_smoothing"},
     {1, "dp.v1.CrossEntropyLossSpec.ignore_index"},
     {1, "dp.v1.CrossEntropyLossSpec.class_weights"},

@@ -26,6 +26,8 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.groups=[{match: '*.bias', frozen: true}]"}), 1);
   EXPECT_EQ(LevelWith({"train.ema={decay: 0.9}"}), 1);
   EXPECT_EQ(LevelWith({"train.init={weights: /w}"}), 1);
+  EXPECT_EQ(LevelWith({"train.metrics={confusionMatrix: true}"}), 1);
+  EXPECT_EQ(LevelWith({"train.metrics={confusionMatrix: false}"}), 0);
   EXPECT_EQ(LevelWith({"train.accumulate=1"}), 0);
   EXPECT_EQ(LevelWith({"train.precision=bf16", "train.device=cuda"}), 0);
   EXPECT_EQ(LevelWith({"train.precision=bf16", "train.device=cpu"}), 1);

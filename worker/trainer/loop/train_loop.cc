@@ -277,8 +277,10 @@ absl::StatusOr<Evaluation> TrainLoop::EvaluateResult(int batch) {
                         engine::ReadArray(*model.device, model.result()));
     model.device->Write(average, weights);
   }
-  absl::StatusOr<Evaluation> evaluation = Evaluate(parts_.model, parts_.test_set, batch,
-                                                   parts_.group, parts_.plan.data.prefetch_threads);
+  absl::StatusOr<Evaluation> evaluation =
+      Evaluate(parts_.model, parts_.test_set, batch, parts_.group,
+               {.prefetch_threads = parts_.plan.data.prefetch_threads,
+                .confusion = parts_.plan.confusion_matrix});
   if (model.average_evaluates) model.device->Write(trained, weights);
   return evaluation;
 }

@@ -129,6 +129,25 @@ TEST(TrainLoopTest, IgnoredLabelsAreNoPartOfTheAccuracy) {
   EXPECT_NEAR(accuracy * 10, std::round(accuracy * 10), 1e-9);
 }
 
+// The 13 test samples lie unevenly on the ranks.
+TEST(TrainLoopTest, MeasuresAreExactOnAnyNumberOfRanks) {
+  TrainingPlan plan = APlan();
+  plan.confusion_matrix = true;
+  plan.layers.back().kind = model::Linear{.out = 7};
+  plan.optimizer = engine::SgdOptions{.learning_rate = 1e-9};  // all ranks have the same weights
+  const v1::Metric alone = LastEvaluation(Train(plan, 1));
+  EXPECT_EQ(absl::c_accumulate(alone.confusion_matrix(), 0), 13);
+  double hits = 0;
+  for (int c = 0; c < 7; ++c) hits += alone.confusion_matrix(c * 7 + c);
+  EXPECT_EQ(alone.accuracy(), hits / 13);
+  EXPECT_GT(alone.top5_accuracy(), alone.accuracy());
+  for (const int world_size : {2, 3, 5}) {
+    const v1::Metric metric = LastEvaluation(Train(plan, world_size));
+    EXPECT_THAT(metric.confusion_matrix(), ::testing::ElementsAreArray(alone.confusion_matrix()));
+    EXPECT_EQ(metric.top5_accuracy(), alone.top5_accuracy());
+  }
+}
+
 TEST(TrainLoopTest, AStepWithoutALabelThatCountsFailsOnAllRanks) {
   TrainingPlan plan = APlan();
   plan.loss = engine::CrossEntropyLoss{.class_weights = {0, 0, 0, 1e-3f}};

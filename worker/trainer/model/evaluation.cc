@@ -1,6 +1,7 @@
 #include "worker/trainer/model/evaluation.h"
 
-#include <array>
+#include <cmath>
+#include <vector>
 
 #include "base/status.h"
 #include "worker/engine/data/prefetch.h"
@@ -9,30 +10,80 @@
 namespace dp::trainer {
 namespace {
 
-// Sums over samples, which add up over ranks. Counts are exact in a double.
-struct Totals {
-  double loss = 0;
-  double correct = 0;
-  double samples = 0;
-  double counted = 0;  // labels that are not ignored
-  double weight = 0;   // of the labels
+// The sums of a rank's samples, which add up over ranks: a few for the loss and the accuracy, and
+// those of the measures.
+struct EvaluationSums {
+  enum { kLoss, kCorrect, kSamples, kCounted, kWeight, kCount };
+  std::vector<double> basic = std::vector<double>(kCount);  // counts are exact in a double
+  engine::MeasureSums measures;
+
+  absl::Status AddOtherRanks(engine::Group& group) {
+    const absl::Span<double> more = measures.sums();
+    std::vector<double> all = basic;
+    all.insert(all.end(), more.begin(), more.end());
+    DP_RETURN_IF_ERROR(
+        group.on_host().AllReduce(absl::MakeSpan(all), engine::ReduceOp::kSum)->Wait());
+    std::copy(all.begin(), all.begin() + kCount, basic.begin());
+    std::copy(all.begin() + kCount, all.end(), more.begin());
+    return absl::OkStatus();
+  }
 };
 
-absl::StatusOr<Totals> EvaluateShare(RankModel& model, const engine::Dataset& dataset,
-                                     const engine::GlobalBatchSampler& sampler, int threads) {
-  Totals sum;
-  engine::Prefetch prefetch(dataset, sampler, /*first_step=*/0, /*first_draw=*/0, threads);
+bool HasLabels(const RankModel& model) {
+  return std::holds_alternative<engine::CrossEntropyLoss>(model.loss);
+}
+
+// Texts have their perplexity in place of the top five, as they have a row for each token.
+engine::MeasureOptions MeasuresFor(const RankModel& model, const engine::Dataset& dataset,
+                                   const EvaluationOptions& options) {
+  const model::Shape& out = model.layers.back().out;
+  if (!HasLabels(model)) {
+    const bool targets = engine::HasTargets(model.loss);
+    return {.columns = static_cast<int>(model::ElementCount(out)),
+            .absolute_error = targets,
+            .r2 = targets && dataset.target_shape().size() == 1};
+  }
+  const auto columns = static_cast<int>(out.back());
+  return {.columns = columns,
+          .ignored = std::get<engine::CrossEntropyLoss>(model.loss).ignored,
+          .top5 = columns > 5 && !dataset.of_tokens(),
+          .confusion = options.confusion};
+}
+
+// Adds one batch of which the network has computed the outputs.
+void AddBatch(const RankModel& model, const engine::MeasureOptions& measures, int64_t rows,
+              const engine::Batch& batch, std::vector<float>& outputs, engine::MeasureSums& sums) {
+  if (sums.sums().empty()) return;
+  const auto outputs_of_sample = static_cast<size_t>(model::ElementCount(model.layers.back().out));
+  outputs.resize(batch.samples.size() * outputs_of_sample);
+  model.network->ReadLogits(absl::MakeSpan(outputs));
+  sums.Add({.outputs = outputs,
+            .columns = measures.columns,
+            .rows = rows,
+            .labels = batch.labels,
+            .targets = batch.targets});
+}
+
+absl::StatusOr<EvaluationSums> EvaluateShare(RankModel& model, const engine::Dataset& dataset,
+                                             const engine::GlobalBatchSampler& sampler,
+                                             const EvaluationOptions& options) {
+  const engine::MeasureOptions measures = MeasuresFor(model, dataset, options);
+  EvaluationSums sum = {.measures = engine::MeasureSums(measures)};
+  std::vector<float> outputs;
+  engine::Prefetch prefetch(dataset, sampler, /*first_step=*/0, /*first_draw=*/0,
+                            options.prefetch_threads);
   while (const engine::Prefetch::Step* step = prefetch.Next()) {
     if (step->batch.count == 0) continue;  // the last global batch may be too short for all ranks
     const engine::BatchResult result = model.network->Forward(step->batch, engine::Mode::kEvaluate);
-    const auto labels = static_cast<size_t>(result.count * dataset.labels_per_sample());
+    const int64_t rows = result.count * dataset.labels_per_sample();
     const engine::LabelTotals totals =
-        engine::TotalsOf(model.loss, step->batch.labels.first(labels));
-    sum.loss += result.loss_sum;
-    sum.correct += static_cast<double>(result.correct);
-    sum.samples += static_cast<double>(result.count);
-    sum.counted += static_cast<double>(totals.counted);
-    sum.weight += totals.weight;
+        engine::TotalsOf(model.loss, step->batch.labels.first(static_cast<size_t>(rows)));
+    sum.basic[EvaluationSums::kLoss] += result.loss_sum;
+    sum.basic[EvaluationSums::kCorrect] += static_cast<double>(result.correct);
+    sum.basic[EvaluationSums::kSamples] += static_cast<double>(result.count);
+    sum.basic[EvaluationSums::kCounted] += static_cast<double>(totals.counted);
+    sum.basic[EvaluationSums::kWeight] += totals.weight;
+    AddBatch(model, measures, rows, step->batch, outputs, sum.measures);
   }
   DP_RETURN_IF_ERROR(prefetch.status());
   return sum;
@@ -42,24 +93,23 @@ absl::StatusOr<Totals> EvaluateShare(RankModel& model, const engine::Dataset& da
 
 absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dataset,
                                     int global_batch_size, engine::Group& group,
-                                    int prefetch_threads) {
+                                    const EvaluationOptions& options) {
   const engine::GlobalBatchSampler sampler({.n = dataset.size(),
                                             .global_batch_size = global_batch_size,
                                             .rank = group.rank(),
                                             .world_size = group.size(),
                                             .shuffle = false});
-  DP_ASSIGN_OR_RETURN(Totals totals, EvaluateShare(model, dataset, sampler, prefetch_threads));
+  DP_ASSIGN_OR_RETURN(EvaluationSums sums, EvaluateShare(model, dataset, sampler, options));
   DP_RETURN_IF_ERROR(model.device->status());
-  std::array<double, 5> sums = {totals.loss, totals.correct, totals.samples, totals.counted,
-                                totals.weight};
-  DP_RETURN_IF_ERROR(
-      group.on_host().AllReduce(absl::MakeSpan(sums), engine::ReduceOp::kSum)->Wait());
-  totals = {sums[0], sums[1], sums[2], sums[3], sums[4]};
-  Evaluation evaluation = {.loss = totals.loss / totals.weight,
-                           .samples = static_cast<int64_t>(totals.samples)};
-  if (std::holds_alternative<engine::CrossEntropyLoss>(model.loss) && totals.counted > 0) {
-    evaluation.accuracy = totals.correct / totals.counted;
-  }
+  DP_RETURN_IF_ERROR(sums.AddOtherRanks(group));
+  const std::vector<double>& basic = sums.basic;
+  const double counted = basic[EvaluationSums::kCounted];
+  Evaluation evaluation = {.loss = basic[EvaluationSums::kLoss] / basic[EvaluationSums::kWeight],
+                           .samples = static_cast<int64_t>(basic[EvaluationSums::kSamples]),
+                           .measures = sums.measures.Result()};
+  if (!HasLabels(model)) return evaluation;
+  if (counted > 0) evaluation.accuracy = basic[EvaluationSums::kCorrect] / counted;
+  if (dataset.of_tokens()) evaluation.perplexity = std::exp(evaluation.loss);
   return evaluation;
 }
 

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/data/dataset.h"
+#include "worker/engine/nn/measure_sums.h"
 #include "worker/trainer/model/rank_model.h"
 
 namespace dp::trainer {
@@ -16,15 +17,23 @@ struct Evaluation {
   // The share of labels that were predicted correctly, 0 to 1; none where the loss has no labels.
   // Labels that the loss ignores do not count.
   std::optional<double> accuracy;
+  std::optional<double> perplexity = {};  // of texts with cross-entropy: exp(loss)
   int64_t samples = 0;
+  engine::Measures measures = {};
+};
+
+struct EvaluationOptions {
+  int prefetch_threads = 1;
+  bool confusion = false;  // with cross-entropy: takes the confusion matrix
 };
 
 // Evaluates the network of `model` on all of `dataset`, in global batches of `global_batch_size`.
-// Each sample is evaluated by exactly one rank of `group`, and every rank gets the same result. The
+// Each sample is evaluated by exactly one rank of `group`, and every rank gets the same result. All
+// counts are exact, and other sums are of float64. The
 // network must be compiled for at least ceil(global_batch_size / ranks) rows. Errors: those of the
 // group; those of the device, in which case this rank's share reaches no other rank.
 absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dataset,
                                     int global_batch_size, engine::Group& group,
-                                    int prefetch_threads = 1);
+                                    const EvaluationOptions& options = {});
 
 }  // namespace dp::trainer

@@ -34,6 +34,19 @@ std::string RateText(const v1::Metric& m) {
   return "";
 }
 
+std::string ReadableEvaluation(const v1::Metric& m) {
+  std::string line =
+      absl::StrFormat("epoch %d/%d test loss %.4f", m.epoch(), m.epochs_total(), m.loss());
+  if (m.has_accuracy()) absl::StrAppendFormat(&line, " test accuracy %.4f", m.accuracy());
+  if (m.has_top5_accuracy()) absl::StrAppendFormat(&line, " top-5 %.4f", m.top5_accuracy());
+  if (m.has_perplexity()) absl::StrAppendFormat(&line, " perplexity %.4g", m.perplexity());
+  if (m.has_mean_absolute_error()) {
+    absl::StrAppendFormat(&line, " mean absolute error %.4g", m.mean_absolute_error());
+  }
+  if (m.has_r2()) absl::StrAppendFormat(&line, " R2 %.4f", m.r2());
+  return line;
+}
+
 std::string ReadableEnd(const v1::Metric& m) {
   std::string line = absl::StrFormat("finished %d steps in %.1f s", m.step(), m.seconds());
   if (m.has_accuracy()) absl::StrAppendFormat(&line, ", test accuracy %.4f", m.accuracy());
@@ -82,10 +95,7 @@ std::string Readable(const v1::Metric& m) {
                            RateText(m));
   }
   if (m.event() == "eval") {
-    const std::string loss =
-        absl::StrFormat("epoch %d/%d test loss %.4f", m.epoch(), m.epochs_total(), m.loss());
-    if (!m.has_accuracy()) return loss;
-    return absl::StrFormat("%s test accuracy %.4f", loss, m.accuracy());
+    return ReadableEvaluation(m);
   }
   if (m.event() == "resume") {
     const std::string line = absl::StrFormat("goes on from step %d: %s", m.step(), m.path());

@@ -51,6 +51,14 @@ TEST(MetricLogTest, AnEvaluationReadsAsOneLine) {
   v1::Metric without_labels = AMetric("eval");
   without_labels.clear_accuracy();
   EXPECT_EQ(Readable(without_labels), "epoch 2/4 test loss 0.2500");
+  v1::Metric with_all = AMetric("eval");
+  with_all.set_top5_accuracy(0.99);
+  with_all.set_perplexity(12.345678);
+  with_all.set_mean_absolute_error(0.5);
+  with_all.set_r2(0.75);
+  EXPECT_EQ(Readable(with_all),
+            "epoch 2/4 test loss 0.2500 test accuracy 0.9000 top-5 0.9900 perplexity 12.35 mean "
+            "absolute error 0.5 R2 0.7500");
 }
 
 TEST(MetricLogTest, TheEndTellsTheAccuracyWhereThereIsOne) {

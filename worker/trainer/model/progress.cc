@@ -74,6 +74,16 @@ void Progress::Evaluated(const Evaluation& evaluation) {
   v1::Metric metric = NewMetric("eval");
   metric.set_loss(evaluation.loss);
   if (evaluation.accuracy) metric.set_accuracy(*evaluation.accuracy);
+  if (evaluation.perplexity) metric.set_perplexity(*evaluation.perplexity);
+  const engine::Measures& measures = evaluation.measures;
+  if (measures.top5) metric.set_top5_accuracy(*measures.top5);
+  for (const int64_t count : measures.confusion) {
+    metric.add_confusion_matrix(static_cast<int32_t>(count));
+  }
+  if (measures.mean_absolute_error) {
+    metric.set_mean_absolute_error(*measures.mean_absolute_error);
+  }
+  if (measures.r2) metric.set_r2(*measures.r2);
   metric.set_samples(static_cast<int32_t>(evaluation.samples));
   metric.set_epochs_total(options_.epochs_total);
   log_.Write(metric);

@@ -81,6 +81,7 @@ absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan&
   if (const auto* loss = std::get_if<engine::CrossEntropyLoss>(&plan.loss)) {
     const auto weights = static_cast<int>(loss->class_weights.size());
     DP_RETURN_IF_ERROR(CheckClassWeights(weights, layers.back()));
+    if (plan.confusion_matrix) DP_RETURN_IF_ERROR(CheckConfusionMatrix(layers.back()));
   }
   return layers;
 }

@@ -148,6 +148,7 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   plan.threads = OrDefault(spec.threads_per_rank(), 1);
   plan.bucket_bytes_max = static_cast<int64_t>(OrDefault(train.bucket_cap_mb(), 25.0) * (1 << 20));
   plan.evaluate_every = train.has_evaluate_every() ? train.evaluate_every() : 1;
+  plan.confusion_matrix = train.metrics().confusion_matrix();
   if (spec.has_detect_within()) plan.detect_within = FromProto(spec.detect_within());
   plan.trace_file = train.trace();
   plan.weights_file = train.output().weights();

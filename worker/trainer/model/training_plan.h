@@ -78,7 +78,8 @@ struct TrainingPlan {
   std::string backend = "auto";
   int threads = 1;
   int64_t bucket_bytes_max = 25 << 20;
-  int evaluate_every = 1;  // epochs; 0: never
+  int evaluate_every = 1;         // epochs; 0: never
+  bool confusion_matrix = false;  // in each evaluation
   absl::Duration detect_within = absl::Seconds(30);
   std::string trace_file;
   std::string weights_file;
