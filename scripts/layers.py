@@ -64,7 +64,7 @@ MAY_INCLUDE = {
     "worker/engine/collectives/nccl": ["store/wire", *COLLECTIVES],
     "worker/engine/collectives/shm": ["worker/engine/collectives", "store", "base"],
     # libdp_distributed links no more of data than the sampler.
-    "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo mpi cuda nccl shm hierarchical"), *rooms("worker/engine", "collectives data ddp"), "store/wire", "store", "base"],
+    "worker/library": [*rooms("worker/engine/collectives", "local exchange gloo mpi cuda nccl shm hierarchical"), *rooms("worker/engine", "collectives data ddp nn"), "store/wire", "store", "base"],
     # A module of libdp_distributed, which alone links CUDA's runtime.
     "worker/library/cuda": ["worker/library", *rooms("worker/engine", "collectives device/cuda/arrays device/cuda/kernels"), "base"],
     # A module of libdp_distributed, which alone links gRPC.

@@ -54,6 +54,7 @@ model::BatchNorm Of(const v1::BatchNormSpec& spec) {
   model::BatchNorm norm;
   if (spec.has_epsilon()) norm.epsilon = spec.epsilon();
   if (spec.has_momentum()) norm.momentum = spec.momentum();
+  norm.sync = spec.sync();
   return norm;
 }
 

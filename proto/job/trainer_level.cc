@@ -56,6 +56,7 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.LayerSpec.rms_norm"},
     {1, "dp.v1.LayerSpec.silu"},
     {1, "dp.v1.LayerSpec.tanh"},
+    {1, "dp.v1.BatchNormSpec.sync"},
     {1, "dp.v1.LayerSpec.sigmoid"},
     {1, "dp.v1.LayerSpec.softmax"},
     {1, "dp.v1.LayerSpec.attention"},

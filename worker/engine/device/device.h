@@ -65,6 +65,16 @@ enum class Precision {
   kTf32,
 };
 
+// Exchanges numbers among the ranks of a world, in the middle of a network's Forward or Backward.
+// It is a collective: every rank computes the same network, and calls it in the same order. After
+// an error of the group all numbers are 0. Every later operation of the group then reports the
+// error, and the step's results must not be used.
+struct RankExchange {
+  int ranks = 1;
+  // Afterwards `all` has the numbers of every rank, in rank order: ranks x mine.size().
+  std::function<void(absl::Span<const double> mine, absl::Span<double> all)> gather;
+};
+
 struct NetworkOptions {
   int batch_size = 1;
   uint64_t seed = 0;  // of dropout
@@ -76,6 +86,8 @@ struct NetworkOptions {
   // Thread blocks that collectives run on a GPU beside backward. Backward's products leave them as
   // many of the GPU's processors. 0 if the rank is alone.
   int collective_blocks = 0;
+  // For batch norms with `sync`; without it they take this rank's samples. Not on every device.
+  RankExchange exchange = {};
 };
 
 // A model compiled for one device, one batch size and one pair of flat arrays. Reads parameters on

@@ -8,7 +8,6 @@
 #include "worker/library/batch_norm/batch_norm.h"
 #include "worker/library/dist_error.h"
 #include "worker/library/in_engine.h"
-#include "worker/library/memory/batch_statistics.h"
 
 namespace dp::library {
 namespace {
@@ -92,7 +91,7 @@ void BatchNorm::CheckCount(const ChannelShape& mine, const double* packed) {
   double all = 0;
   for (int rank = 0; rank < group_.size(); ++rank) {
     const double* const its =
-        packed + static_cast<size_t>(rank) * BatchStatistics::PackedSize(channels_);
+        packed + static_cast<size_t>(rank) * engine::BatchStatistics::PackedSize(channels_);
     double count = 0;
     memory_.Read({reinterpret_cast<const uint8_t*>(its), sizeof(count)}, &count);
     all += count;
@@ -107,7 +106,7 @@ void BatchNorm::Forward(std::span<const float> input, std::span<float> output, s
                         int64_t batches) {
   const ChannelShape shape = ShapeOf("forward", {input, output}, samples);
   ArrayMath& math = memory_.math();
-  const size_t width = BatchStatistics::PackedSize(channels_),
+  const size_t width = engine::BatchStatistics::PackedSize(channels_),
                ranks = static_cast<size_t>(group_.size());
   const BorrowedMemory mine = Doubles(width), all = Doubles(width * ranks);
   if (shape.size() == 0) {

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/library/memory/batch_statistics.h"
+#include "worker/engine/nn/batch_statistics.h"
 #include "worker/library/testing/rank_threads.h"
 #include "worker/library/testing/thrown.h"
 
@@ -151,10 +151,10 @@ TEST(SyncBatchNormTest, AnEmptyProcessGroupIsNotTheDefaultGroup) {
 
 TEST(BatchStatisticsTest, LargeMeansDoNotCancel) {
   const std::vector<float> one = {1e6f, 1e6f + 1}, two = {1e6f + 2, 1e6f + 3};
-  std::vector<double> packed = library::SumUp(one, 2, 1).Packed();
-  const std::vector<double> more = library::SumUp(two, 2, 1).Packed();
+  std::vector<double> packed = engine::SumUp(one, 2, 1).Packed();
+  const std::vector<double> more = engine::SumUp(two, 2, 1).Packed();
   packed.insert(packed.end(), more.begin(), more.end());
-  const library::BatchStatistics all = library::Combine(packed, 1);
+  const engine::BatchStatistics all = engine::Combine(packed, 1);
   EXPECT_EQ(all.count, 4);
   EXPECT_DOUBLE_EQ(all.mean[0], 1e6 + 1.5);
   EXPECT_DOUBLE_EQ(all.squares[0], 5);

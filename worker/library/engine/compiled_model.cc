@@ -51,6 +51,14 @@ absl::Status CheckOptions(const NetworkOptions& options) {
 absl::StatusOr<std::vector<model::CheckedLayer>> Check(const std::vector<model::LayerSpec>& layers,
                                                        const model::Shape& input) {
   DP_ASSIGN_OR_RETURN(std::vector<model::CheckedLayer> checked, model::CheckShapes(layers, input));
+  for (const model::CheckedLayer& layer : checked) {
+    const auto* norm = std::get_if<model::BatchNorm>(&layer.kind);
+    if (norm == nullptr || !norm->sync) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("layer '", layer.name,
+                     "' (batchNorm) has sync, which only jobs compute; leave "
+                     "it out, or take dp::SyncBatchNorm of libdp_distributed"));
+  }
   const model::CheckedLayer& last = checked.back();
   if (last.out.size() < 3) return checked;
   return absl::InvalidArgumentError(

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "worker/engine/collectives/reduce/elements.h"
+#include "worker/engine/nn/batch_statistics.h"
 
 namespace dp::library {
 
@@ -14,15 +15,7 @@ inline constexpr size_t kSumChunk = size_t{1} << 16;
 // Sum takes so many arrays: more than a host has GPUs.
 inline constexpr size_t kSumArraysMax = 32;
 
-// An array of floats: [samples x channels x positions].
-struct ChannelShape {
-  size_t samples = 0;
-  size_t channels = 0;
-  size_t positions = 0;
-
-  bool operator==(const ChannelShape&) const = default;
-  size_t size() const { return samples * channels * positions; }
-};
+using engine::ChannelShape;
 
 // The result of a forward of batch normalization for its backward, over the samples of all ranks.
 struct BatchNormState {

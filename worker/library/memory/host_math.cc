@@ -10,7 +10,7 @@
 #include "worker/engine/collectives/reduce/convert.h"
 #include "worker/engine/collectives/reduce/half_floats.h"
 #include "worker/engine/collectives/reduce/ordered_reduce.h"
-#include "worker/library/memory/batch_statistics.h"
+#include "worker/engine/nn/batch_statistics.h"
 
 namespace dp::library {
 namespace {
@@ -51,6 +51,10 @@ double SquareOf(T value) {
     exact = static_cast<double>(Single(value));
   }
   return exact * exact;
+}
+
+engine::ChannelStatistics By(const BatchNormState& state) {
+  return {.count = *state.count, .mean = state.mean, .inverse_deviation = state.inverse_deviation};
 }
 
 }  // namespace
@@ -96,7 +100,7 @@ absl::Status HostMath::Sum(absl::Span<const uint8_t* const> arrays, engine::Elem
 absl::Status HostMath::SumUp(const ChannelShape& shape, const float* values, double*,
                              double* packed) {
   const std::vector<double> mine =
-      library::SumUp({values, shape.size()}, shape.samples, shape.channels).Packed();
+      engine::SumUp({values, shape.size()}, shape.samples, shape.channels).Packed();
   std::copy(mine.begin(), mine.end(), packed);
   return absl::OkStatus();
 }
@@ -104,8 +108,8 @@ absl::Status HostMath::SumUp(const ChannelShape& shape, const float* values, dou
 absl::Status HostMath::Combine(size_t channels, size_t ranks, const double* packed,
                                const BatchNormOptions& options, const BatchNormState& state,
                                float* running_mean, float* running_var) {
-  const BatchStatistics batch =
-      library::Combine({packed, ranks * BatchStatistics::PackedSize(channels)}, channels);
+  const engine::BatchStatistics batch =
+      engine::Combine({packed, ranks * engine::BatchStatistics::PackedSize(channels)}, channels);
   *state.count = batch.count;
   const auto move = [&](float& running, double to) {
     running = static_cast<float>((1 - options.share) * running + options.share * to);
@@ -131,28 +135,14 @@ absl::Status HostMath::TakeRunning(size_t channels, const float* running_mean,
 
 absl::Status HostMath::Normalize(const ChannelShape& shape, const float* in, const float* weight,
                                  const float* bias, const BatchNormState& state, float* out) {
-  ForEachChannel(shape.samples, shape.channels, shape.size(),
-                 [&](size_t c, size_t begin, size_t end) {
-                   const double slope = weight[c] * state.inverse_deviation[c];
-                   const auto scale = static_cast<float>(slope);
-                   const auto shift = static_cast<float>(bias[c] - state.mean[c] * slope);
-                   for (size_t i = begin; i < end; ++i) out[i] = in[i] * scale + shift;
-                 });
+  engine::NormalizeChannels(shape, in, weight, bias, By(state), out);
   return absl::OkStatus();
 }
 
 absl::Status HostMath::SumGradients(const ChannelShape& shape, const float* in,
                                     const float* out_grad, const BatchNormState& state, double*,
                                     double* sums) {
-  std::fill(sums, sums + 2 * shape.channels, 0.0);
-  ForEachChannel(shape.samples, shape.channels, shape.size(),
-                 [&](size_t c, size_t begin, size_t end) {
-                   for (size_t i = begin; i < end; ++i) {
-                     sums[c] += out_grad[i];
-                     sums[shape.channels + c] +=
-                         out_grad[i] * (in[i] - state.mean[c]) * state.inverse_deviation[c];
-                   }
-                 });
+  engine::SumChannelGradients(shape, in, out_grad, By(state), sums);
   return absl::OkStatus();
 }
 
@@ -169,15 +159,7 @@ absl::Status HostMath::InputGradient(const ChannelShape& shape, const float* in,
                                      const float* out_grad, const float* weight,
                                      const BatchNormState& state, const double* sums,
                                      float* in_grad) {
-  ForEachChannel(
-      shape.samples, shape.channels, shape.size(), [&](size_t c, size_t begin, size_t end) {
-        const double mean = sums[c] / *state.count, slope = sums[shape.channels + c] / *state.count;
-        const double scale = weight[c] * state.inverse_deviation[c];
-        for (size_t i = begin; i < end; ++i) {
-          const double normalized = (in[i] - state.mean[c]) * state.inverse_deviation[c];
-          in_grad[i] = static_cast<float>(scale * (out_grad[i] - mean - normalized * slope));
-        }
-      });
+  engine::ChannelInputGradient(shape, in, out_grad, weight, By(state), sums, in_grad);
   return absl::OkStatus();
 }
 

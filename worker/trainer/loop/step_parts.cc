@@ -24,8 +24,8 @@ int RowsOf(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler) 
   return (sampler.capacity() + plan.accumulate - 1) / plan.accumulate;
 }
 
-int StepParts::CountOf(const engine::Batch& share) const {
-  return std::max(1, (share.count + rows_ - 1) / rows_);
+int StepParts::CountFor(int64_t samples) const {
+  return static_cast<int>(std::max<int64_t>(1, (samples + rows_ - 1) / rows_));
 }
 
 engine::Batch StepParts::PartOf(const engine::Batch& share, int index) {
@@ -35,7 +35,7 @@ engine::Batch StepParts::PartOf(const engine::Batch& share, int index) {
   return {.images = RowsFrom(share.images, rows_of_share, first, rows, images_),
           .labels = RowsFrom(share.labels, rows_of_share, first, rows, labels_),
           .samples = RowsFrom(share.samples, rows_of_share, first, rows, samples_),
-          .count = std::min(rows_, share.count - rows_ * index),
+          .count = std::clamp(share.count - rows_ * index, 0, rows_),
           .draw = share.draw,
           .targets = RowsFrom(share.targets, rows_of_share, first, rows, targets_),
           .loss_factor = share.loss_factor};

@@ -19,8 +19,10 @@ class StepParts {
   explicit StepParts(int rows) : rows_(rows) {}
 
   // How many parts hold samples; at least one.
-  int CountOf(const engine::Batch& share) const;
-  // Part `index` of `share`. Borrows from both, and from this until the next call.
+  int CountOf(const engine::Batch& share) const { return CountFor(share.count); }
+  int CountFor(int64_t samples) const;
+  // Part `index` of `share`, which has no samples if they fill fewer parts. Borrows from both, and
+  // from this until the next call.
   engine::Batch PartOf(const engine::Batch& share, int index);
 
  private:

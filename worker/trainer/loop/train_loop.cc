@@ -171,7 +171,7 @@ absl::Status TrainLoop::ComputeGradients(const engine::Prefetch::Step& step) {
   RankModel& model = parts_.model;
   engine::Batch share = step.batch;
   DP_ASSIGN_OR_RETURN(share.loss_factor, LossFactorOf(step));
-  const int last = step_parts_.CountOf(share) - 1;
+  const int last = PartsOf(step) - 1;
   double loss_sum = 0;
   for (int part = 0; part <= last; ++part) {
     const engine::Batch batch = step_parts_.PartOf(share, part);
@@ -186,6 +186,14 @@ absl::Status TrainLoop::ComputeGradients(const engine::Prefetch::Step& step) {
 }
 
 // The scale divides by the labels of the global batch. If labels weigh differently, the mean
+// Layers that normalize over all ranks are collectives. Each rank therefore computes as many parts
+// as the one with the largest share.
+int TrainLoop::PartsOf(const engine::Prefetch::Step& step) const {
+  if (!HasSyncNorm(parts_.model.layers)) return step_parts_.CountOf(step.batch);
+  const int64_t ranks = parts_.group.size();
+  return step_parts_.CountFor((step.global_count + ranks - 1) / ranks);
+}
+
 // divides by the sum of their weights instead, which no rank knows by itself.
 absl::StatusOr<float> TrainLoop::LossFactorOf(const engine::Prefetch::Step& step) {
   const engine::Loss& loss = parts_.model.loss;

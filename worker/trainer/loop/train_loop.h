@@ -95,6 +95,8 @@ class TrainLoop {
   absl::Status ComputeGradients(const engine::Prefetch::Step& step);
   // Batch::loss_factor of this step. A collective where labels weigh differently. Errors: the
   // group's; OutOfRange no label of the global batch counts.
+  // How many parts of its share this rank computes.
+  int PartsOf(const engine::Prefetch::Step& step) const;
   absl::StatusOr<float> LossFactorOf(const engine::Prefetch::Step& step);
   // Backward of the last part of this rank's share, whose losses add up to `loss_sum`. Adds the
   // gradients of the parts before, if there are any.

@@ -37,8 +37,8 @@ void TrainRank(
   const StripedImages train(/*size=*/50);
   const StripedImages test(/*size=*/13);
   engine::GlobalBatchSampler sampler = TrainSampler(plan, train, group.rank(), group.size());
-  absl::StatusOr<RankModel> model =
-      MakeRankModel(plan, train, RowsOf(plan, sampler), std::move(device));
+  absl::StatusOr<RankModel> model = MakeRankModel(
+      plan, train, RowsOf(plan, sampler), std::move(device), {.exchange = ExchangeOver(group)});
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_TRUE(engine::AlignReplicas(group, model->layout, model->values->span()).ok());
   spoil(*model);
@@ -273,6 +273,55 @@ TEST(TrainLoopTest, StepsInPartsAreThoseOfWholeShares) {
     for (size_t i = 0; i < whole.weights.size(); ++i)
       EXPECT_NEAR(outcome.weights[i], whole.weights[i], 1e-5) << i;
   }
+}
+
+TrainingPlan Normalizing(bool sync) {
+  TrainingPlan plan = APlan();
+  const model::LayerKind norm = model::BatchNorm{.sync = sync};
+  // With a ReLU behind, and with a layer of rows behind.
+  plan.layers.insert(plan.layers.begin() + 1, {.name = "", .kind = norm});
+  plan.layers.push_back({.name = "", .kind = norm});
+  plan.layers.push_back({.name = "", .kind = model::Linear{.out = 4}});
+  return plan;
+}
+
+// Also where a rank has no sample of the last batch, which has two.
+TEST(TrainLoopTest, SynchronizedNormsGiveWhatOneProcessGives) {
+  const Outcome alone = Train(Normalizing(true), 1);
+  EXPECT_EQ(alone.weights, Train(Normalizing(false), 1).weights);
+  for (const int world_size : {2, 3, 4}) {
+    const Outcome outcome = Train(Normalizing(true), world_size);
+    for (size_t step = 0; step < Losses(alone).size(); ++step) {
+      EXPECT_NEAR(Losses(outcome)[step], Losses(alone)[step], 1e-4 * Losses(alone)[step])
+          << "world size " << world_size << ", step " << step;
+    }
+    // Weights and running statistics.
+    for (size_t i = 0; i < alone.weights.size(); ++i) {
+      ASSERT_NEAR(outcome.weights[i], alone.weights[i], 1e-4) << "world size " << world_size;
+    }
+    EXPECT_NEAR(LastEvaluation(outcome).loss(), LastEvaluation(alone).loss(), 1e-4);
+  }
+}
+
+// Norms of each rank's own samples do not.
+TEST(TrainLoopTest, OtherNormsChangeWithTheSplit) {
+  const double alone = Losses(Train(Normalizing(false), 1)).back();
+  EXPECT_GT(std::abs(Losses(Train(Normalizing(false), 3)).back() - alone), 1e-3 * alone);
+}
+
+// Parts are normalized over ranks. The last batch leaves some ranks without samples of some parts.
+TEST(TrainLoopTest, SynchronizedNormsOfPartsMeetOnAllRanks) {
+  TrainingPlan plan = Normalizing(true);
+  plan.accumulate = 2;
+  const Outcome two = Train(plan, 2);
+  EXPECT_TRUE(SameBits(two.weights, Train(plan, 2).weights));
+  EXPECT_EQ(Losses(Train(plan, 5)).size(), 10u);
+}
+
+TEST(TrainLoopTest, TheBucketsDoNotChangeSynchronizedNorms) {
+  TrainingPlan many_buckets = Normalizing(true);
+  many_buckets.bucket_bytes_max = 64;
+  EXPECT_TRUE(SameBits(Train(Normalizing(true), 3).weights, Train(many_buckets, 3).weights));
 }
 
 // Seven epochs of three steps over passes of five: the order of the samples stays that of passes.

@@ -1,9 +1,11 @@
 #include "worker/trainer/model/rank_model.h"
 
+#include <algorithm>
 #include <array>
 #include <new>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
@@ -102,6 +104,24 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int batch_size, std::unique_ptr<engine::Device> device,
                                         const RankModelOptions& options) {
+engine::RankExchange ExchangeOver(engine::Group& group) {
+  const auto gather = [&group](absl::Span<const double> mine, absl::Span<double> all) {
+    const absl::Span<uint8_t> bytes(reinterpret_cast<uint8_t*>(all.data()),
+                                    all.size() * sizeof(double));
+    if (group.AllGather(mine, bytes)->Wait().ok()) return;
+    // The step's all-reduce reports the error, which it gets, too.
+    std::fill(all.begin(), all.end(), 0.0);
+  };
+  return {.ranks = group.size(), .gather = gather};
+}
+
+bool HasSyncNorm(absl::Span<const model::CheckedLayer> layers) {
+  return absl::c_any_of(layers, [](const model::CheckedLayer& layer) {
+    const auto* norm = std::get_if<model::BatchNorm>(&layer.kind);
+    return norm != nullptr && norm->sync;
+  });
+}
+
   RankModel model;
   model.device = std::move(device);
   model.loss = plan.loss;
@@ -129,7 +149,8 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
                                           .precision = plan.precision,
                                           .loss = plan.loss,
                                           .deterministic = plan.deterministic,
-                                          .collective_blocks = options.collective_blocks};
+                                          .collective_blocks = options.collective_blocks,
+                                          .exchange = options.exchange};
   DP_ASSIGN_OR_RETURN(
       model.network, model.device->Compile(model.layers, network, model.values->span(), gradients));
   DP_ASSIGN_OR_RETURN(model.optimizer, model.device->MakeOptimizer(

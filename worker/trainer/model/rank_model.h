@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/model/shape_check.h"
+#include "worker/engine/collectives/group.h"
 #include "worker/engine/data/dataset.h"
 #include "worker/engine/device/device.h"
 #include "worker/engine/nn/parameter.h"
@@ -56,9 +57,15 @@ absl::StatusOr<engine::ParameterLayout> LayOutModel(const TrainingPlan& plan,
 // those of the groups and of the device. This overload uses the CPU.
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int batch_size);
+// For batch norms over all ranks of `group`, which outlives the model.
+engine::RankExchange ExchangeOver(engine::Group& group);
+// Whether a layer normalizes over all ranks, so that its forward and backward are collectives.
+bool HasSyncNorm(absl::Span<const model::CheckedLayer> layers);
+
 struct RankModelOptions {
-  GradientMemory gradients;   // where they lie; empty: in the device's memory
-  int collective_blocks = 0;  // NetworkOptions'
+  GradientMemory gradients;            // where they lie; empty: in the device's memory
+  int collective_blocks = 0;           // NetworkOptions'
+  engine::RankExchange exchange = {};  // NetworkOptions'
 };
 // Uses `device`.
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,

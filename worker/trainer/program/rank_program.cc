@@ -181,7 +181,8 @@ class RankProgram {
     DP_RETURN_IF_ERROR(opened.status());
     absl::StatusOr<RankModel> model = MakeRankModel(
         plan, *data.train, RowsOf(plan, sampler), std::move(device),
-        {.gradients = [&group = *opened->group](int64_t floats) { return Floats(group, floats); }});
+        {.gradients = [&group = *opened->group](int64_t floats) { return Floats(group, floats); },
+         .exchange = ExchangeOver(*opened->group)});
     DP_RETURN_IF_ERROR(remedied(model.status()));
     // Making a model may take a rank longer than a collective may.
     DP_RETURN_IF_ERROR(opened->group->Barrier(TimeoutsOf(plan).store)->Wait());

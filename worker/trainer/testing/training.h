@@ -115,7 +115,8 @@ class Training {
     absl::StatusOr<std::unique_ptr<engine::Device>> device = options.open_device();
     ASSERT_TRUE(device.ok()) << device.status();
     absl::StatusOr<RankModel> model =
-        MakeRankModel(options.plan, train, RowsOf(options.plan, sampler), *std::move(device));
+        MakeRankModel(options.plan, train, RowsOf(options.plan, sampler), *std::move(device),
+                      {.exchange = ExchangeOver(group)});
     ASSERT_TRUE(model.ok()) << model.status();
     ASSERT_TRUE(engine::AlignReplicas(group, model->layout, model->values->span()).ok());
     engine::Reducer reducer(group, model->averaged, model->gradients->span(),

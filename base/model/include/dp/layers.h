@@ -104,6 +104,7 @@ struct BatchNorm {
   static constexpr const char* kName = "batchNorm";
   double epsilon = 1e-5;
   double momentum = 0.1;
+  bool sync = false;  // mean and variance of the samples of all ranks; in jobs only
 };
 
 struct Gelu {

@@ -247,6 +247,7 @@ class CpuBatchNorm : public CpuLayer {
 }  // namespace
 
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::BatchNorm& norm, const CpuLayerInput& input) {
+  if (norm.sync && input.options.exchange.ranks > 1) return MakeCpuSyncBatchNorm(norm, input);
   return std::make_unique<CpuBatchNorm>(input, norm);
 }
 

@@ -55,6 +55,8 @@ struct CpuLayerOptions {
   bool pooled_relu = false;
   // A later layer has already written its part of the gradient of an embedding's weight.
   bool tied = false;
+  // For a batch norm over all ranks.
+  RankExchange exchange = {};
   // Masks of a dropout depend only on this, Batch::draw and the sample's number, so the split into
   // ranks does not change them. Differs between the dropout layers of a network.
   uint64_t seed = 0;
@@ -88,6 +90,7 @@ std::unique_ptr<CpuLayer> MakeCpuLayer(const model::AvgPool2d&, const CpuLayerIn
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::AdaptiveAvgPool2d&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::RmsNorm&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::BatchNorm&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuSyncBatchNorm(const model::BatchNorm&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Silu&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Tanh&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Sigmoid&, const CpuLayerInput& input);

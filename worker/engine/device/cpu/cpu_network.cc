@@ -130,6 +130,7 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
                                   .bfloat16 = options.precision == Precision::kBfloat16,
                                   .pooled_relu = pooled_relu,
                                   .tied = IsTied(layers, layers[i].name),
+                                  .exchange = options.exchange,
                                   .seed = options.seed + i}};
     places_[layers[i].name] = layers_.size();
     readers_.emplace_back();

@@ -20,6 +20,9 @@ std::string Lacking(const model::LayerKind& kind) {
                                [](const model::Gelu& gelu) -> std::string {
                                  return gelu.exact ? "approximate: none" : "";
                                },
+                               [](const model::BatchNorm& norm) -> std::string {
+                                 return norm.sync ? "sync" : "";
+                               },
                                [](const auto&) -> std::string { return ""; }},
                     kind);
 }

@@ -1,6 +1,8 @@
-#include "worker/library/memory/batch_statistics.h"
+#include "worker/engine/nn/batch_statistics.h"
 
-namespace dp::library {
+#include <algorithm>
+
+namespace dp::engine {
 
 std::vector<double> BatchStatistics::Packed() const {
   std::vector<double> packed = {count};
@@ -52,4 +54,42 @@ BatchStatistics Combine(std::span<const double> packed, size_t channels) {
   return all;
 }
 
-}  // namespace dp::library
+void NormalizeChannels(const ChannelShape& shape, const float* in, const float* weight,
+                       const float* bias, const ChannelStatistics& by, float* out) {
+  ForEachChannel(shape.samples, shape.channels, shape.size(),
+                 [&](size_t c, size_t begin, size_t end) {
+                   const double slope = weight[c] * by.inverse_deviation[c];
+                   const auto scale = static_cast<float>(slope);
+                   const auto shift = static_cast<float>(bias[c] - by.mean[c] * slope);
+                   for (size_t i = begin; i < end; ++i) out[i] = in[i] * scale + shift;
+                 });
+}
+
+void SumChannelGradients(const ChannelShape& shape, const float* in, const float* out_grad,
+                         const ChannelStatistics& by, double* sums) {
+  std::fill(sums, sums + 2 * shape.channels, 0.0);
+  ForEachChannel(
+      shape.samples, shape.channels, shape.size(), [&](size_t c, size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) {
+          sums[c] += out_grad[i];
+          sums[shape.channels + c] += out_grad[i] * (in[i] - by.mean[c]) * by.inverse_deviation[c];
+        }
+      });
+}
+
+void ChannelInputGradient(const ChannelShape& shape, const float* in, const float* out_grad,
+                          const float* weight, const ChannelStatistics& by, const double* sums,
+                          float* in_grad) {
+  ForEachChannel(
+      shape.samples, shape.channels, shape.size(), [&](size_t c, size_t begin, size_t end) {
+        const double mean = sums[c] / by.count;
+        const double slope = sums[shape.channels + c] / by.count;
+        const double scale = weight[c] * by.inverse_deviation[c];
+        for (size_t i = begin; i < end; ++i) {
+          const double normalized = (in[i] - by.mean[c]) * by.inverse_deviation[c];
+          in_grad[i] = static_cast<float>(scale * (out_grad[i] - mean - normalized * slope));
+        }
+      });
+}
+
+}  // namespace dp::engine
