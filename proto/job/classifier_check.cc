@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "base/limits.h"
 #include "base/status.h"
 
 namespace dp {
@@ -46,13 +45,6 @@ absl::Status CheckClassWeights(int count, const model::CheckedLayer& last) {
   return absl::InvalidArgumentError(absl::StrCat(
       "train.loss.crossEntropy.classWeights has ", count, " numbers, and the last layer '",
       last.name, "' gives ", last.out.back(), " values; give one for each"));
-}
-
-absl::Status CheckConfusionMatrix(const model::CheckedLayer& last) {
-  if (last.out.back() <= kConfusionClassesMax) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "train.metrics.confusionMatrix is for at most ", kConfusionClassesMax,
-      " values, and the last layer '", last.name, "' gives ", last.out.back(), "; leave it out"));
 }
 
 }  // namespace dp

@@ -31,8 +31,4 @@ absl::StatusOr<std::vector<model::CheckedLayer>> CheckFits(
 // `count` is 0 without weights. Errors: InvalidArgument names both numbers.
 absl::Status CheckClassWeights(int count, const model::CheckedLayer& last);
 
-// Whether a confusion matrix over the values of the last layer is small enough to report.
-// Errors: InvalidArgument names both numbers.
-absl::Status CheckConfusionMatrix(const model::CheckedLayer& last);
-
 }  // namespace dp

@@ -157,18 +157,6 @@ TEST(JobCheckTest, LabelsWeighAsTheirClasses) {
   EXPECT_NE(CheckJob(Parsed(kMinimal, {nine, loss + "ignoreIndex=8"})), absl::OkStatus());
 }
 
-TEST(JobCheckTest, AConfusionMatrixNeedsLabelsAndFewClasses) {
-  const std::string confusion = "train.metrics.confusionMatrix=true";
-  EXPECT_EQ(CheckJob(Parsed(kMinimal, {confusion})), absl::OkStatus());
-  EXPECT_THAT(CheckJob(Parsed(kMinimal, {confusion,
-                                         "train.model.layers=[{flatten: {}}, {linear: {out: 101}}]",
-                                         "train.model.preset="}))
-                  .message(),
-              HasSubstr("at most 100 values, and the last layer 'linear1' gives 101"));
-  EXPECT_THAT(CheckJob(Parsed(kMinimal, {confusion, "train.loss={norm: {}}"})).message(),
-              HasSubstr("counts labels, and the loss takes none"));
-}
-
 TEST(JobCheckTest, ADeviceWithoutAFasterWayTakesEitherDeterminism) {
   EXPECT_TRUE(Parsed(kMinimal).spec.train().deterministic());
   for (const std::string value : {"true", "false"}) {

@@ -24,6 +24,9 @@ constexpr int kCheckpointsKept = 2;
 // A step of the schedule leaves so much of the learning rate.
 constexpr double kDecayFactor = 0.1;
 
+// Evaluations that may pass without an improvement.
+constexpr int kPatience = 3;
+
 constexpr int kInfraRestarts = 10;
 constexpr int kHangRestarts = 3;
 constexpr int kStartupRestarts = 3;
@@ -156,6 +159,17 @@ void FillSchedule(v1::ScheduleSpec& schedule) {
     schedule.mutable_multi_step()->set_factor(kDecayFactor);
 }
 
+void FillEarlyStop(const FieldOrigins& origins, v1::EarlyStopSpec& stop) {
+  if (!origins.Given("train.earlyStop.metric")) stop.set_metric("loss");
+  if (!origins.Given("train.earlyStop.patience")) stop.set_patience(kPatience);
+}
+
+void FillCheckpoint(const FieldOrigins& origins, v1::CheckpointSpec& checkpoint) {
+  if (!origins.Given("train.checkpoint.keep")) checkpoint.set_keep(kCheckpointsKept);
+  if (checkpoint.has_best() && !origins.Given("train.checkpoint.best.metric"))
+    checkpoint.mutable_best()->set_metric("loss");
+}
+
 // Precisions that only GPUs have imply device "cuda".
 void FillDevice(const FieldOrigins& origins, v1::TrainSpec& train) {
   if (!origins.Given("train.device")) train.set_device("auto");
@@ -177,9 +191,9 @@ void FillTrain(const FieldOrigins& origins, v1::TrainSpec& train) {
   FillData(origins, *train.mutable_data());
   if (train.has_optimizer()) FillOptimizer(origins, *train.mutable_optimizer());
   if (train.has_schedule()) FillSchedule(*train.mutable_schedule());
+  if (train.has_early_stop()) FillEarlyStop(origins, *train.mutable_early_stop());
   if (train.has_ema() && !train.ema().has_evaluate()) train.mutable_ema()->set_evaluate(true);
-  if (train.has_checkpoint() && !origins.Given("train.checkpoint.keep"))
-    train.mutable_checkpoint()->set_keep(kCheckpointsKept);
+  if (train.has_checkpoint()) FillCheckpoint(origins, *train.mutable_checkpoint());
   if (train.has_model()) FillModel(origins, *train.mutable_model());
 }
 

@@ -15,6 +15,7 @@
 #include "proto/convert/time.h"
 #include "proto/job/classifier_check.h"
 #include "proto/job/data_check.h"
+#include "proto/job/evaluation_check.h"
 #include "proto/job/field_check.h"
 #include "proto/job/job_spec.h"
 #include "proto/job/model_layers.h"
@@ -82,13 +83,7 @@ class TrainCheck : private FieldCheck {
     }
     Take(CheckUpdates(train, origins()));
     CheckLoss(train);
-    if (train.metrics().confusion_matrix() && !ComparesWithLabels(train))
-      Fail("train.metrics.confusionMatrix",
-           "train.metrics.confusionMatrix counts labels, and the loss takes none; leave it out");
-  }
-
-  static bool ComparesWithLabels(const v1::TrainSpec& train) {
-    return train.loss().has_cross_entropy() || (!train.has_loss() && !HasTargets(train.data()));
+    if (first().ok()) Take(CheckEvaluations(train, origins()));
   }
 
   void WeightsFile(const std::string& path, const std::string& file) {
@@ -245,9 +240,7 @@ class TrainCheck : private FieldCheck {
     const absl::Status weights =
         CheckClassWeights(train.loss().cross_entropy().class_weights_size(), fits->back());
     if (!weights.ok()) Fail("train.loss.crossEntropy.classWeights", weights.message());
-    if (!train.metrics().confusion_matrix()) return;
-    const absl::Status confusion = CheckConfusionMatrix(fits->back());
-    if (!confusion.ok()) Fail("train.metrics.confusionMatrix", confusion.message());
+    Take(CheckMeasures(train, fits->back(), origins()));
   }
 
   // The place of an unknown preset, or of the first layer that is none.

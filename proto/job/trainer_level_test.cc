@@ -28,6 +28,9 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.init={weights: /w}"}), 1);
   EXPECT_EQ(LevelWith({"train.metrics={confusionMatrix: true}"}), 1);
   EXPECT_EQ(LevelWith({"train.metrics={confusionMatrix: false}"}), 0);
+  EXPECT_EQ(LevelWith({"train.earlyStop={}"}), 1);
+  EXPECT_EQ(LevelWith({"train.checkpoint={dir: /a, everySteps: 1, best: {}}"}), 1);
+  EXPECT_EQ(LevelWith({"train.output={weights: /a/w, best: true}"}), 1);
   EXPECT_EQ(LevelWith({"train.accumulate=1"}), 0);
   EXPECT_EQ(LevelWith({"train.precision=bf16", "train.device=cuda"}), 0);
   EXPECT_EQ(LevelWith({"train.precision=bf16", "train.device=cpu"}), 1);

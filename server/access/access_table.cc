@@ -58,6 +58,7 @@ AccessRow RowOf(Rpc rpc) {
 
     case Rpc::kWorldsJoin:
     case Rpc::kWorldsCompleteFirstStep:
+    case Rpc::kWorldsStopEarly:
     case Rpc::kWorldsAccuse:
       return {.rank = kOwn};
     case Rpc::kWorldsWatch:

@@ -1,5 +1,7 @@
 #include "server/convert/convert_checkpoint.h"
 
+#include "base/limits.h"
+#include "base/utf8.h"
 #include "server/convert/convert_call.h"
 
 namespace dp::server {
@@ -12,6 +14,7 @@ v1::Checkpoint ToProto(const core::Checkpoint& checkpoint) {
   proto.set_sha256(checkpoint.sha256);
   proto.set_bytes(checkpoint.bytes);
   *proto.mutable_at() = ToProto(checkpoint.at);
+  proto.set_best(checkpoint.best);
   return proto;
 }
 
@@ -26,9 +29,14 @@ v1::Weights ToProto(const core::Weights& weights) {
 
 void Fill(const core::Checkpoints& checkpoints,
           google::protobuf::RepeatedPtrField<v1::Checkpoint>* protos) {
+  const core::Checkpoint* best = checkpoints.best();
   for (auto it = checkpoints.all().rbegin(); it != checkpoints.all().rend(); ++it) {
     *protos->Add() = ToProto(*it);
+    if (best == nullptr || best->path != it->path) continue;
+    protos->rbegin()->set_best(best->best);
+    best = nullptr;
   }
+  if (best != nullptr) *protos->Add() = ToProto(*best);
 }
 
 core::RegisterCheckpoint ToCommand(const v1::RegisterCheckpointRequest& request) {
@@ -37,7 +45,8 @@ core::RegisterCheckpoint ToCommand(const v1::RegisterCheckpointRequest& request)
           request.checkpoint().path(),
           request.checkpoint().sha256(),
           request.checkpoint().bytes(),
-          request.keep()};
+          request.keep(),
+          std::string(Utf8Prefix(request.checkpoint().best(), kLastLineBytesMax))};
 }
 
 core::RegisterWeights ToCommand(const v1::RegisterWeightsRequest& request) {

@@ -212,7 +212,11 @@ v1::Job ToProto(const core::Job& job, const View& view) {
   if (const core::Checkpoint* latest = job.checkpoints.latest()) {
     *proto.mutable_checkpoint() = ToProto(*latest);
   }
+  if (const core::Checkpoint* best = job.checkpoints.best()) {
+    *proto.mutable_best_checkpoint() = ToProto(*best);
+  }
   if (job.weights) *proto.mutable_weights() = ToProto(*job.weights);
+  proto.set_stopped_early(job.stopped_early);
   if (job.handover.has_value()) {
     proto.set_handover(job.handover->reason);
     proto.set_preempted_by(job.handover->preempted_by.value());

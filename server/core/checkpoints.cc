@@ -31,6 +31,26 @@ absl::Status CheckFile(const std::string& path, const std::string& sha256, int64
 }  // namespace
 
 bool Checkpoints::Register(const RegisterCheckpoint& command, absl::Time at) {
+  const bool latest = RegisterLatest(command, at);
+  const bool best = !command.best.empty() && RegisterBest(command, at);
+  return latest || best;
+}
+
+// A generation registers its best ones in the order of their steps, too. The earlier registration
+// of the same checkpoint as one of the latest keeps its time.
+bool Checkpoints::RegisterBest(const RegisterCheckpoint& command, absl::Time at) {
+  const Generation generation = command.rank.generation;
+  if (best_ && best_->generation == generation && best_->step >= command.step) return false;
+  const auto same = std::find_if(all_.begin(), all_.end(), [&](const Checkpoint& one) {
+    return one.path == command.path && one.generation == generation;
+  });
+  best_ = same != all_.end() ? *same : Checkpoint{command.step,   generation,    command.path,
+                                                  command.sha256, command.bytes, at};
+  best_->best = command.best;
+  return true;
+}
+
+bool Checkpoints::RegisterLatest(const RegisterCheckpoint& command, absl::Time at) {
   DP_CHECK(command.keep >= 1);
   const Generation generation = command.rank.generation;
   const Checkpoint* last = latest();
@@ -44,9 +64,10 @@ bool Checkpoints::Register(const RegisterCheckpoint& command, absl::Time at) {
   return true;
 }
 
-Checkpoints Checkpoints::Of(std::vector<Checkpoint> all) {
+Checkpoints Checkpoints::Of(std::vector<Checkpoint> all, std::optional<Checkpoint> best) {
   Checkpoints checkpoints;
   checkpoints.all_ = std::move(all);
+  checkpoints.best_ = std::move(best);
   return checkpoints;
 }
 

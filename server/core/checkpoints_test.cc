@@ -9,13 +9,14 @@ namespace {
 
 class CheckpointsTest : public ::testing::Test {
  protected:
-  bool Register(uint64_t generation, int64_t step, int keep = 3) {
+  bool Register(uint64_t generation, int64_t step, int keep = 3, const std::string& best = "") {
     return checkpoints_.Register({{JobId(1), Generation(generation), 0},
                                   step,
                                   absl::StrCat("/ckpt/step-", step, "-generation-", generation),
                                   std::string(64, 'a'),
                                   100,
-                                  keep},
+                                  keep,
+                                  best},
                                  absl::UnixEpoch());
   }
   // "generation/step", oldest first.
@@ -23,6 +24,13 @@ class CheckpointsTest : public ::testing::Test {
     return absl::StrJoin(checkpoints_.all(), " ", [](std::string* out, const Checkpoint& one) {
       absl::StrAppend(out, one.generation.value(), "/", one.step);
     });
+  }
+
+  // The same of the best one, with its words.
+  std::string best() const {
+    const Checkpoint* one = checkpoints_.best();
+    if (one == nullptr) return "none";
+    return absl::StrCat(one->generation.value(), "/", one->step, " ", one->best);
   }
 
   Checkpoints checkpoints_;
@@ -55,6 +63,38 @@ TEST_F(CheckpointsTest, ANewGenerationTakesThePlaceOfStepsThatItTrainedAgain) {
   for (const int step : {10, 20, 30}) Register(1, step);
   EXPECT_TRUE(Register(2, 20));
   EXPECT_EQ(all(), "1/10 2/20");
+}
+
+TEST_F(CheckpointsTest, TheBestStaysUntilAnotherOneIs) {
+  EXPECT_EQ(best(), "none");
+  EXPECT_TRUE(Register(1, 10, /*keep=*/1, "loss 0.5"));
+  EXPECT_EQ(all(), "1/10");
+  for (const int step : {20, 30}) Register(1, step, /*keep=*/1);
+  EXPECT_EQ(all(), "1/30");
+  EXPECT_EQ(best(), "1/10 loss 0.5");
+  EXPECT_TRUE(Register(1, 40, /*keep=*/1, "loss 0.4"));
+  EXPECT_EQ(best(), "1/40 loss 0.4");
+  EXPECT_FALSE(Register(1, 40, /*keep=*/1, "loss 0.4"));
+  EXPECT_FALSE(Register(1, 10, /*keep=*/1, "loss 0.5"));
+  EXPECT_EQ(best(), "1/40 loss 0.4");
+}
+
+TEST_F(CheckpointsTest, TheLatestMayBecomeTheBestLater) {
+  Register(1, 10);
+  EXPECT_TRUE(Register(1, 10, /*keep=*/3, "loss 0.5"));
+  EXPECT_EQ(all(), "1/10");
+  EXPECT_EQ(best(), "1/10 loss 0.5");
+}
+
+// Generation 2 has resumed from step 10. The best one of generation 1 is still there.
+TEST_F(CheckpointsTest, TheBestOutlivesItsGeneration) {
+  Register(1, 10);
+  Register(1, 20, /*keep=*/3, "loss 0.5");
+  EXPECT_TRUE(Register(2, 15));
+  EXPECT_EQ(all(), "1/10 2/15");
+  EXPECT_EQ(best(), "1/20 loss 0.5");
+  EXPECT_TRUE(Register(2, 20, /*keep=*/3, "loss 0.4"));
+  EXPECT_EQ(best(), "2/20 loss 0.4");
 }
 
 TEST_F(CheckpointsTest, WhatCannotBeIsRefusedWithItsField) {

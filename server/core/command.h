@@ -288,6 +288,14 @@ struct CompleteFirstStep {
   using Fields = FieldList<&CompleteFirstStep::rank>;
 };
 
+// The training of a generation ends before its last step.
+struct StopEarly {
+  RankKey rank;  // the reporter
+  std::string reason;
+
+  using Fields = FieldList<&StopEarly::rank, &StopEarly::reason>;
+};
+
 // A batch on the store of one generation. The batch is atomic; with `groups`, each group is.
 struct StoreBatch {
   JobId job;
@@ -332,10 +340,13 @@ struct RegisterCheckpoint {
   std::string sha256;  // of its manifest, in hex
   int64_t bytes = 0;
   int keep = 1;  // how many checkpoints stay on record
+  // If not empty, it is the best one, too: the metric and its value, in the rank's words.
+  std::string best = {};
 
   using Fields =
       FieldList<&RegisterCheckpoint::rank, &RegisterCheckpoint::step, &RegisterCheckpoint::path,
-                &RegisterCheckpoint::sha256, &RegisterCheckpoint::bytes, &RegisterCheckpoint::keep>;
+                &RegisterCheckpoint::sha256, &RegisterCheckpoint::bytes, &RegisterCheckpoint::keep,
+                &RegisterCheckpoint::best>;
 };
 
 // A rank is about to put the file of the final weights in its place.
@@ -413,7 +424,8 @@ using AnyAction =
                  LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch, RegisterCheckpoint,
                  RegisterWeights, AskHandover, RetryJob, FinishJob, HoldJob, ReleaseJob,
                  PrioritizeJob, RequeueJob, ExpireJob, ForgetJob, DrainWorker, UndrainWorker,
-                 GiveUpRank, ReportSlots, CompleteFirstStep, GrantRole, RevokeAccess, UseToken>;
+                 GiveUpRank, ReportSlots, CompleteFirstStep, GrantRole, RevokeAccess, UseToken,
+                 StopEarly>;
 
 template <typename Kind, typename Any>
 inline constexpr bool kIsKindOf = false;

@@ -104,6 +104,7 @@ class Coordinator {
   absl::StatusOr<Reply> On(const ReportRank& command, absl::Time at);
   absl::StatusOr<Reply> On(const JoinWorld& command, absl::Time at);
   absl::StatusOr<Reply> On(const CompleteFirstStep& command, absl::Time at);
+  absl::StatusOr<Reply> On(const StopEarly& command, absl::Time at);
   absl::StatusOr<Reply> On(const AccusePeers& command, absl::Time at);
   absl::StatusOr<Reply> On(const GiveUpRank& command, absl::Time at);
   absl::StatusOr<Reply> On(const StoreBatch& command, absl::Time at);

@@ -215,6 +215,7 @@ class StateDigester {
     AddEach(job.past);
     AddAll(job.restarts, job.not_before, job.no_retry, job.not_restarted, job.submitted_at,
            job.placed_at, job.running_at);
+    if (const Checkpoint* best = job.checkpoints.best()) Add(*best);
     AddIf(job.tells_first_step, "tells its first step");
     if (job.first_step_at.has_value()) Add(*job.first_step_at);
     AddAll(job.finished_at, job.user, spec.nodes_max, spec.scheduling, spec.join_within,

@@ -169,17 +169,18 @@ struct Job {
   std::optional<absl::Time> placed_at;
   std::optional<absl::Time> running_at;
   std::optional<absl::Time> finished_at;
+  std::string stopped_early;          // why the training ends before its last step
   std::vector<SealedSecret> secrets;  // dropped at its end, after which nothing starts it again
 
-  using Fields =
-      FieldList<&Job::id, &Job::request_id, &Job::user, &Job::spec, &Job::state, &Job::version,
-                &Job::generation, &Job::ranks, &Job::store_port, &Job::on_gpus,
-                &Job::tells_first_step, &Job::first_step_at, &Job::world, &Job::suspicion,
-                &Job::checkpoints, &Job::weights, &Job::handover, &Job::failure, &Job::past,
-                &Job::restarts, &Job::restart_count, &Job::not_before, &Job::no_retry,
-                &Job::not_restarted, &Job::priority, &Job::held, &Job::queued, &Job::after,
-                &Job::time_left, &Job::deadline, &Job::submitted_at, &Job::placed_at,
-                &Job::running_at, &Job::finished_at, &Job::owner, &Job::secrets>;
+  using Fields = FieldList<&Job::id, &Job::request_id, &Job::user, &Job::spec, &Job::state,
+                           &Job::version, &Job::generation, &Job::ranks, &Job::store_port,
+                           &Job::on_gpus, &Job::tells_first_step, &Job::first_step_at, &Job::world,
+                           &Job::suspicion, &Job::checkpoints, &Job::weights, &Job::handover,
+                           &Job::failure, &Job::past, &Job::restarts, &Job::restart_count,
+                           &Job::not_before, &Job::no_retry, &Job::not_restarted, &Job::priority,
+                           &Job::held, &Job::queued, &Job::after, &Job::time_left, &Job::deadline,
+                           &Job::submitted_at, &Job::placed_at, &Job::running_at, &Job::finished_at,
+                           &Job::owner, &Job::secrets, &Job::stopped_early>;
 
   bool terminal() const { return state >= JobState::kSucceeded; }
   // Whether a rank holds a slot.

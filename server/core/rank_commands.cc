@@ -93,6 +93,19 @@ absl::StatusOr<Reply> Coordinator::On(const CompleteFirstStep& command, absl::Ti
   return Reply();
 }
 
+absl::StatusOr<Reply> Coordinator::On(const StopEarly& command, absl::Time) {
+  DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
+  DP_RETURN_IF_ERROR(CheckNotOver(*job));
+  if (command.reason.empty()) {
+    return absl::InvalidArgumentError("reason is missing; say why the training ends early");
+  }
+  if (job->stopped_early == command.reason) return Reply();
+  job->stopped_early = command.reason;
+  Touch({Topic::Kind::kJob, job->id.value()});
+  Tell(*job, "stopped-early", command.reason);
+  return Reply();
+}
+
 absl::StatusOr<Reply> Coordinator::On(const AccusePeers& command, absl::Time at) {
   DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
   for (const int peer : command.missing) {

@@ -163,6 +163,10 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
             LogSealed(join.rank.job, outcome, coordinator, command.at);
           },
           [](const core::CompleteFirstStep& step) { LogFirstStep(step.rank); },
+          [](const core::StopEarly& stop) {
+            Log(Severity::kInfo, "stopped_early",
+                {{"job", stop.rank.job.value()}, {"reason", stop.reason}});
+          },
           [&](const core::AccusePeers& accuse) { LogAccused(accuse); },
           [](const core::StoreBatch&) {},
           [](const core::RegisterCheckpoint& checkpoint) { LogCheckpoint(checkpoint); },

@@ -84,6 +84,7 @@ std::vector<core::Action> AllActions() {
           WorkerId(1), Incarnation(5), 2, {{0, "no answer"}, {3, "holds 9 MiB \xff"}}},
       core::JoinWorld{kRank, /*tells_first_step=*/true},
       core::CompleteFirstStep{kRank},
+      core::StopEarly{kRank, "loss has not improved"},
       core::AccusePeers{
           kRank, {0, 3}, "all_reduce 7: ranks 0, 3 did not arrive within 2s", true, {3}},
       core::StoreBatch{JobId(7),

@@ -1,5 +1,6 @@
 #include "server/journal/own_forms.h"
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -128,6 +129,9 @@ void OwnForm<core::Job>::Save(const core::Job& job, journal::SavedJob* proto) {
   for (const core::Checkpoint& one : job.checkpoints.all()) {
     server::Save(one, proto->add_checkpoints());
   }
+  if (const core::Checkpoint* best = job.checkpoints.best()) {
+    server::Save(*best, proto->mutable_best_checkpoint());
+  }
   if (!job.handover.has_value()) return;
   proto->set_handover(job.handover->reason);
   // Format 2 had only handovers with a reason and nothing else.
@@ -154,7 +158,11 @@ absl::Status OwnForm<core::Job>::Load(const journal::SavedJob& proto, core::Job*
   for (int i = 0; i < proto.checkpoints_size(); ++i) {
     DP_RETURN_IF_ERROR(server::Load(proto.checkpoints(i), &checkpoints[static_cast<size_t>(i)]));
   }
-  job->checkpoints = core::Checkpoints::Of(std::move(checkpoints));
+  std::optional<core::Checkpoint> best;
+  if (proto.has_best_checkpoint()) {
+    DP_RETURN_IF_ERROR(server::Load(proto.best_checkpoint(), &best.emplace()));
+  }
+  job->checkpoints = core::Checkpoints::Of(std::move(checkpoints), std::move(best));
   if (proto.handover().empty()) return absl::OkStatus();
   job->handover = core::Handover{.reason = proto.handover()};
   return server::Load(proto.asked(), &*job->handover);

@@ -96,6 +96,19 @@ class WorldsService final : public v1::Worlds::CallbackService {
                    return absl::OkStatus();
                  });
   }
+  grpc::ServerUnaryReactor* StopEarly(grpc::CallbackServerContext* context,
+                                      const v1::StopEarlyRequest* request,
+                                      v1::StopEarlyResponse* response) override {
+    core::StopEarly stop{
+        {JobId(request->job()), Generation(request->generation()), request->rank()},
+        std::string(Utf8Prefix(request->reason(), kLastLineBytesMax))};
+    const Admission admission =
+        gate_.Admit(*context, Rpc::kWorldsStopEarly, AccessObject::Of(stop.rank));
+    return Apply(admission, context, std::move(stop), [=](const core::Outcome&, const View& view) {
+      SetHeader(view, response);
+      return absl::OkStatus();
+    });
+  }
   grpc::ServerUnaryReactor* Accuse(grpc::CallbackServerContext* context,
                                    const v1::AccuseRequest* request,
                                    v1::AccuseResponse* response) override {

@@ -131,6 +131,7 @@ void RunWithStore(Life& life) {
   life.Add(core::SubmitJob{"request 6", {"runs", 2, "", true, 2, true}});
   life.Run(6, 29501);
   life.Add(core::CompleteFirstStep{Rank(6, 0)});
+  life.Add(core::StopEarly{Rank(6, 0), "loss has not improved"});
   life.Add(core::StoreBatch{
       JobId(6),
       Generation(1),

@@ -121,6 +121,10 @@ std::vector<std::string> DescribeJob(const core::Job& job) {
     lines.push_back(absl::StrCat("checkpoint of step ", one.step, ", generation ",
                                  one.generation.ToString(), ", at ", one.path));
   }
+  if (const core::Checkpoint* best = job.checkpoints.best()) {
+    lines.push_back(absl::StrCat("best checkpoint of step ", best->step, ": ", best->best));
+  }
+  if (!job.stopped_early.empty()) lines.push_back("stopped early: " + job.stopped_early);
   if (job.weights) lines.push_back(absl::StrCat("weights at ", job.weights->path));
   for (const core::PastFailure& past : job.past) {
     lines.push_back(absl::StrCat("generation ", past.failure.generation.ToString(), " (",

@@ -75,6 +75,9 @@ Script::Lines Script::RunCommand(const Line& line) {
     return Apply(core::JoinWorld{Rank(line), line.option("tells", "") == "first-step"});
   }
   if (verb == "stepped") return Apply(core::CompleteFirstStep{Rank(line)});
+  if (verb == "stops-early") {
+    return Apply(core::StopEarly{Rank(line), line.option("reason", "")});
+  }
   if (verb == "checkpoint" || verb == "weights") return Apply(Made(line));
   if (verb == "handover") {
     core::AskHandover ask{JobId(ToNumber(line.word(1))), line.option("reason", "asked")};
@@ -291,8 +294,13 @@ core::Action Script::Made(const Line& line) const {
   const core::RankKey rank = Rank(line);
   if (line.word(0) == "weights") return core::RegisterWeights{rank, "/out/w", hash, 100};
   const int step = line.number("step", 0);
-  return core::RegisterCheckpoint{rank, step, absl::StrCat("/ckpt/", step),
-                                  hash, 100,  line.number("keep", 2)};
+  return core::RegisterCheckpoint{rank,
+                                  step,
+                                  absl::StrCat("/ckpt/", step),
+                                  hash,
+                                  100,
+                                  line.number("keep", 2),
+                                  line.option("best", "")};
 }
 
 // "JOB/RANK", of the first generation unless the line names another.

@@ -189,6 +189,12 @@ MaybeAction RandomCommands::Make(Of<core::CompleteFirstStep>) {
   return core::CompleteFirstStep{*rank};
 }
 
+MaybeAction RandomCommands::Make(Of<core::StopEarly>) {
+  const auto rank = AnyRank();
+  if (!rank.has_value()) return std::nullopt;
+  return core::StopEarly{*rank, absl::StrCat("loss has not improved on ", Below(3))};
+}
+
 MaybeAction RandomCommands::Make(Of<core::AccusePeers>) {
   const auto rank = AnyRank();
   if (!rank.has_value()) return std::nullopt;
@@ -233,7 +239,8 @@ MaybeAction RandomCommands::Make(Of<core::RegisterCheckpoint>) {
                                   absl::StrCat("/checkpoints/", step),
                                   std::string(64, 'a'),
                                   1 << 20,
-                                  1 + static_cast<int>(Below(3))};
+                                  1 + static_cast<int>(Below(3)),
+                                  Chance(30) ? absl::StrCat("loss ", Below(9)) : ""};
 }
 
 MaybeAction RandomCommands::Make(Of<core::RegisterWeights>) {

@@ -51,6 +51,7 @@ class RandomCommands {
   std::optional<core::Action> Make(Of<core::GiveUpRank>);
   std::optional<core::Action> Make(Of<core::ReportSlots>);
   std::optional<core::Action> Make(Of<core::CompleteFirstStep>);
+  std::optional<core::Action> Make(Of<core::StopEarly>);
   std::optional<core::Action> Make(Of<core::GrantRole>);
   std::optional<core::Action> Make(Of<core::RevokeAccess>);
   std::optional<core::Action> Make(Of<core::UseToken>);

@@ -1,5 +1,7 @@
 #include <string>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
@@ -7,6 +9,7 @@
 #include "client/dpctl/verbs/verbs.h"
 #include "client/dpctl/view/checkpoint_view.h"
 #include "client/dpctl/view/job_view.h"
+#include "client/dpctl/view/printable.h"
 #include "client/dpctl/view/table.h"
 #include "proto/convert/time.h"
 
@@ -17,7 +20,7 @@ class Checkpoints final : public Command {
  public:
   const char* name() const override { return "checkpoints"; }
   const char* summary() const override {
-    return "List the checkpoints that a job can go on from, the latest first";
+    return "List the checkpoints that a job can go on from, the latest first, and its best one";
   }
   const char* example() const override {
     return "dpctl checkpoints 7\n  dpctl submit job.yaml --resume 7@latest";
@@ -60,10 +63,17 @@ class Checkpoints final : public Command {
 
   static void PrintTable(const v1::ListCheckpointsResponse& response, Context& context) {
     const absl::Time now = context.surroundings().clock.Now();
-    Table table({"STEP", "GENERATION", "AGE", "BYTES", "PATH"});
+    const bool any_best = absl::c_any_of(
+        response.checkpoints(), [](const v1::Checkpoint& one) { return !one.best().empty(); });
+    std::vector<std::string> headers = {"STEP", "GENERATION", "AGE", "BYTES", "PATH"};
+    if (any_best) headers.insert(headers.end() - 1, "BEST");
+    Table table(headers);
     for (const v1::Checkpoint& one : response.checkpoints()) {
-      table.Add({absl::StrCat(one.step()), absl::StrCat(one.generation()),
-                 AgeText(now - FromProto(one.at())), absl::StrCat(one.bytes()), one.path()});
+      std::vector<std::string> row = {absl::StrCat(one.step()), absl::StrCat(one.generation()),
+                                      AgeText(now - FromProto(one.at())), absl::StrCat(one.bytes()),
+                                      one.path()};
+      if (any_best) row.insert(row.end() - 1, one.best().empty() ? "-" : Printable(one.best()));
+      table.Add(row);
     }
     table.Print(context.out(), !context.flags().no_headers);
   }

@@ -45,6 +45,19 @@ TEST_F(CheckpointsTest, TheTableHasTheLatestFirst) {
             "300   1           1m0s  1000   /c/step-300\n");
 }
 
+TEST_F(CheckpointsTest, TheBestOneSaysWhy) {
+  v1::Checkpoint& best = *coordinator_.checkpoints[7].mutable_checkpoints(1);
+  best.set_best("accuracy 0.91");
+  *coordinator_.jobs[7].mutable_best_checkpoint() = best;
+  EXPECT_EQ(Dpctl("checkpoints cnn").out,
+            "STEP  GENERATION  AGE   BYTES  BEST           PATH\n"
+            "400   2           5s    1000   -              /c/step-400\n"
+            "300   1           1m0s  1000   accuracy 0.91  /c/step-300\n");
+  out_.str("");
+  EXPECT_THAT(Dpctl("describe 7").out,
+              HasSubstr("  best:      step 300, accuracy 0.91, /c/step-300\n"));
+}
+
 TEST_F(CheckpointsTest, JsonAndNamesAreForPrograms) {
   EXPECT_THAT(Dpctl("checkpoints 7 -o json").out,
               HasSubstr("\"step\": 400,\n      \"generation\": 2,\n"

@@ -2,6 +2,7 @@
 
 #include <ostream>
 
+#include "client/dpctl/view/printable.h"
 #include "dp/v1/checkpoints.grpc.pb.h"
 #include "proto/convert/time.h"
 
@@ -28,12 +29,15 @@ void WriteCheckpoint(const v1::Checkpoint& checkpoint, JsonWriter& json) {
   json.Field("bytes", checkpoint.bytes());
   json.Field("at",
              absl::FormatTime(absl::RFC3339_full, FromProto(checkpoint.at()), absl::UTCTimeZone()));
+  json.TextOrNull("best", checkpoint.best());
   json.EndObject();
 }
 
 void WriteLeft(const v1::Job& job, JsonWriter& json) {
   json.Key("checkpoint");
   job.has_checkpoint() ? WriteCheckpoint(job.checkpoint(), json) : json.Null();
+  json.Key("bestCheckpoint");
+  job.has_best_checkpoint() ? WriteCheckpoint(job.best_checkpoint(), json) : json.Null();
   json.Key("weights");
   if (!job.has_weights()) return json.Null();
   json.BeginObject();
@@ -49,6 +53,10 @@ void DescribeLeft(const v1::Job& job, std::ostream& out) {
   if (job.has_checkpoint()) {
     out << "Checkpoint:  step " << job.checkpoint().step() << ", " << job.checkpoint().path()
         << '\n';
+  }
+  if (job.has_best_checkpoint()) {
+    out << "  best:      step " << job.best_checkpoint().step() << ", "
+        << Printable(job.best_checkpoint().best()) << ", " << job.best_checkpoint().path() << '\n';
   }
   if (job.has_weights()) {
     out << "Weights:     " << job.weights().path()

@@ -160,6 +160,11 @@ void DescribeTurn(const v1::Job& job, absl::Time now, std::ostream& out) {
     out << "Deadline:    in " << AgeText(FromProto(job.deadline()) - now) << '\n';
 }
 
+void DescribeEnd(const v1::Job& job, std::ostream& out) {
+  if (job.stopped_early().empty()) return;
+  out << "Ended early: " << Printable(job.stopped_early()) << '\n';
+}
+
 void DescribeFailure(const v1::Job& job, std::ostream& out) {
   if (!job.has_failure()) return;
   out << "Failure:     " << Printable(job.failure().message()) << '\n';
@@ -251,6 +256,7 @@ void WriteJob(const v1::Job& job, JsonWriter& json, absl::FunctionRef<void()> mo
   WriteBudgets(job, json);
   WriteTime("notBefore", job.has_not_before(), job.not_before(), json);
   json.TextOrNull("notRestartedBecause", job.not_restarted_because());
+  json.TextOrNull("stoppedEarly", job.stopped_early());
   WriteReasons(job.waits_for(), json);
   json.Key("ranks");
   json.BeginArray();
@@ -293,6 +299,7 @@ void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out) {
     out << "Pending:     " << Printable(reason) << '\n';
   if (job.has_not_before() && FromProto(job.not_before()) > now)
     out << "Due in:      " << AgeText(FromProto(job.not_before()) - now) << '\n';
+  DescribeEnd(job, out);
   DescribeFailure(job, out);
   DescribePast(job, now, out);
   DescribeLeft(job, out);

@@ -120,6 +120,7 @@ constexpr char kFailedJson[] = R"json({
   "restartBudgets": [],
   "notBefore": null,
   "notRestartedBecause": null,
+  "stoppedEarly": null,
   "waitsFor": [],
   "ranks": [
     {
@@ -146,6 +147,7 @@ constexpr char kFailedJson[] = R"json({
   },
   "pastFailures": [],
   "checkpoint": null,
+  "bestCheckpoint": null,
   "weights": null
 }
 )json";
@@ -173,11 +175,12 @@ TEST(JobViewTest, WhatACancelledJobDoesNotHaveIsNullInJson) {
       R"("preemptedBy":null,"queuePosition":null,)"
       R"("exitCode":null,"signal":null,"failureClass":"cancel","submittedAt":null,)"
       R"("placedAt":null,"runningAt":null,"finishedAt":null,"deadline":null,"pendingReasons":[],)"
-      R"("restarts":0,"restartBudgets":[],"notBefore":null,"notRestartedBecause":null,"waitsFor":[],)"
+      R"("restarts":0,"restartBudgets":[],"notBefore":null,"notRestartedBecause":null,"stoppedEarly":null,"waitsFor":[],)"
       R"("ranks":[{"rank":0,"state":"RELEASED","worker":"w-a","host":"host-a","slot":1,)"
       R"("pid":null,"exitCode":null,"signal":null}],)"
       R"("failure":{"message":"cancelled","rank":null,"worker":null,"host":null,"at":null,)"
-      "\"lastLines\":[]},\"pastFailures\":[],\"checkpoint\":null,\"weights\":null}\n");
+      "\"lastLines\":[]},\"pastFailures\":[],\"checkpoint\":null,\"bestCheckpoint\":null,"
+      "\"weights\":null}\n");
 }
 
 constexpr char kRestarted[] = R"job(

@@ -37,13 +37,26 @@ struct Announcement {
   }
 };
 
+// A state of a metric that this release does not know is dropped, as one of any other metric.
+EarlyStopState EarlyStopOf(const v1::EarlyStopState& saved) {
+  const auto metric = ParseWatchedMetric(saved.metric());
+  if (!metric) return {};
+  EarlyStopState state = {.metric = *metric,
+                          .best_step = saved.best_step(),
+                          .without = saved.without(),
+                          .last_step = saved.last_step()};
+  if (saved.has_best()) state.best = saved.best();
+  return state;
+}
+
 Position PositionOf(const v1::CheckpointManifest& manifest) {
   return {.step = manifest.step(),
           .epoch = manifest.epoch(),
           .step_of_epoch = manifest.step_of_epoch(),
           .epoch_loss_sum = manifest.epoch_loss_sum(),
           .epoch_samples = manifest.epoch_samples(),
-          .sum_order = SumOrderOf(manifest).value_or(engine::ReduceOrder::kTree)};
+          .sum_order = SumOrderOf(manifest).value_or(engine::ReduceOrder::kTree),
+          .early_stop = EarlyStopOf(manifest.early_stop())};
 }
 
 // One rank's part in the search for the checkpoint to start from.
@@ -220,7 +233,13 @@ absl::StatusOr<std::optional<Resumed>> Resume(const std::vector<ResumePoint>& po
   return Resumption(points, now, model, group).Run();
 }
 
-absl::Status CheckSomethingLeft(const Position& position, int64_t steps_total) {
+absl::Status CheckSomethingLeft(const Position& position, int64_t steps_total,
+                                const std::optional<EarlyStopPlan>& stop) {
+  if (const auto why = stop ? WhyStopped(*stop, position.early_stop) : std::nullopt) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the training whose checkpoint it resumes has stopped early at step ", position.step, ": ",
+        *why, "; raise train.earlyStop.patience, or leave train.earlyStop out"));
+  }
   if (position.step < steps_total) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the checkpoint that it resumes is of step ", position.step,

@@ -29,7 +29,8 @@ absl::StatusOr<std::optional<Resumed>> Resume(const std::vector<ResumePoint>& po
                                               engine::Group& group);
 
 // Whether a job that resumes at `position` of another job has steps of its own left. Errors:
-// FailedPrecondition none is left.
-absl::Status CheckSomethingLeft(const Position& position, int64_t steps_total);
+// FailedPrecondition none is left, or that training has stopped early, as `stop` says.
+absl::Status CheckSomethingLeft(const Position& position, int64_t steps_total,
+                                const std::optional<EarlyStopPlan>& stop = {});
 
 }  // namespace dp::trainer

@@ -247,6 +247,71 @@ TEST(ResumeTest, AnotherModelOrOrderOfSamplesIsRefusedOnEveryRank) {
               HasSubstr("train.seed 3, and this job has 4"));
 }
 
+// Ten epochs, but only the first evaluation is an improvement.
+TrainingPlan StoppingEarly() {
+  TrainingPlan plan = WithDropout();
+  plan.epochs = 10;
+  plan.early_stop = EarlyStopPlan{.patience = 2, .min_delta = 100};
+  return plan;
+}
+
+std::vector<v1::Metric> Events(const Training& training, const std::string& event) {
+  std::vector<v1::Metric> events;
+  for (const v1::Metric& metric : training.metrics()) {
+    if (metric.event() == event) events.push_back(metric);
+  }
+  return events;
+}
+
+TEST(ResumeTest, ATrainingStopsEarlyWhereItWouldHaveStopped) {
+  Training undisturbed("resume_test_undisturbed");
+  const auto expected = undisturbed.Run({StoppingEarly()});
+  EXPECT_EQ(History(undisturbed).size(), 15u);  // three evaluations
+  ASSERT_EQ(Events(undisturbed, "early_stop").size(), 1u);
+  EXPECT_THAT(Events(undisturbed, "early_stop")[0].message(), HasSubstr("in 2 evaluations"));
+  // Within an epoch, at the end of one, and at the end.
+  for (const int64_t step : {2, 5, 7, 10, 15}) {
+    Training training("resume_test");
+    TrainingPlan until = StoppingEarly();
+    until.steps_max = step;
+    ASSERT_TRUE(training.Run({until, 3, step}).status.ok());
+    const auto outcome = training.Run({StoppingEarly(), 3, 100});
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_TRUE(SameBits(outcome.weights, expected.weights)) << step;
+    EXPECT_EQ(History(training), History(undisturbed)) << step;
+  }
+}
+
+TEST(ResumeTest, TheWeightsOfTheBestCheckpointAreTakenOnEveryRank) {
+  TrainingPlan plan = WithDropout();
+  plan.checkpoint.best = WatchedMetric::kLoss;
+  // Later epochs are worse.
+  plan.schedule = {.decay = engine::StepDecay{.every_epochs = 1, .factor = 30}};
+  TrainingPlan first_epoch = plan;
+  first_epoch.steps_max = 5;
+  const auto expected = Training("resume_test_first").Run({first_epoch});
+  plan.weights_of_best = true;
+  Training training("resume_test");
+  const auto outcome = training.Run({.plan = plan, .every_steps = 4, .keep = 1});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
+  EXPECT_EQ(Events(training, "best_checkpoint").size(), 1u);
+  // After the end, too, the best is on disk beside the latest.
+  ASSERT_EQ(training.coordinator.on_record.size(), 2u);
+  EXPECT_THAT(training.coordinator.on_record.back().best(), HasSubstr("loss "));
+  const auto again = training.Run({.plan = plan, .every_steps = 4, .keep = 1});
+  EXPECT_TRUE(SameBits(again.weights, expected.weights));
+}
+
+TEST(CheckSomethingLeftTest, ATrainingThatHasStoppedEarlyIsOver) {
+  const EarlyStopPlan stop = {.patience = 2};
+  const Position stopped = {.step = 5, .early_stop = {.best = 0.5, .without = 2, .last_step = 5}};
+  EXPECT_THAT(CheckSomethingLeft(stopped, 40, stop).message(),
+              HasSubstr("has stopped early at step 5: loss of the test set"));
+  EXPECT_TRUE(CheckSomethingLeft(stopped, 40).ok());
+  EXPECT_TRUE(CheckSomethingLeft(stopped, 40, EarlyStopPlan{.patience = 3}).ok());
+}
+
 TEST(CheckSomethingLeftTest, ACheckpointOfTheEndOrPastItLeavesNothing) {
   EXPECT_TRUE(CheckSomethingLeft({.step = 39}, 40).ok());
   EXPECT_FALSE(CheckSomethingLeft({.step = 40}, 40).ok());

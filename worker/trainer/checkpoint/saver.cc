@@ -24,6 +24,24 @@ namespace fs = std::filesystem;
 // A coordinator that is away for longer will not come back to this job.
 constexpr absl::Duration kRegisterWithin = absl::Hours(24);
 
+v1::Metric MetricOf(absl::string_view event, const v1::CheckpointManifest& manifest) {
+  v1::Metric metric;
+  metric.set_event(std::string(event));
+  metric.set_epoch(manifest.epoch());
+  metric.set_step(static_cast<int32_t>(manifest.step()));
+  return metric;
+}
+
+v1::EarlyStopState Saved(const EarlyStopState& state) {
+  v1::EarlyStopState saved;
+  saved.set_metric(std::string(NameOf(state.metric)));
+  if (state.best) saved.set_best(*state.best);
+  saved.set_best_step(state.best_step);
+  saved.set_without(state.without);
+  saved.set_last_step(state.last_step);
+  return saved;
+}
+
 }  // namespace
 
 Saver::Saver(const Options& options, const Environment& environment, const RankModel& model,
@@ -52,6 +70,7 @@ absl::Status Saver::Prepare(const std::vector<v1::Checkpoint>& on_record) {
   DP_RETURN_IF_ERROR(
       CheckWritable(absl::StrCat(options_.directory, "/", kProbeName), kProbeSuffix));
   RemoveOthers(on_record);
+  KeepBest({on_record.begin(), on_record.end()});
   return absl::OkStatus();
 }
 
@@ -100,8 +119,53 @@ bool Saver::busy() {
   return pending_.has_value() || fenced_;
 }
 
+void Saver::Evaluated(const Position& position, const Evaluation& evaluation) {
+  if (!options_.best) return;
+  const std::optional<double> value = ValueOf(*options_.best, evaluation);
+  if (!value) return;
+  AwaitIdle();
+  if (!IsBetter(*value)) return;
+  const std::string words = InWords(*options_.best, *value);
+  const bool ours = [&] {
+    MutexLock lock(mu_);
+    return written_.has_value() && recorded_step_ == position.step;
+  }();
+  ours ? BeginMark(position, words) : Begin(position, words);
+}
+
+// A value of an earlier generation counts, too: it may have been of a step that is trained again.
+bool Saver::IsBetter(double value) {
+  MutexLock lock(mu_);
+  const auto best = best_ ? ValueInWords(*options_.best, best_->best()) : std::nullopt;
+  return !best || Improves(*options_.best, value, *best, /*delta=*/0);
+}
+
+std::optional<v1::Checkpoint> Saver::best() {
+  MutexLock lock(mu_);
+  return best_;
+}
+
+void Saver::KeepBest(const google::protobuf::RepeatedPtrField<v1::Checkpoint>& on_record) {
+  MutexLock lock(mu_);
+  for (const v1::Checkpoint& one : on_record) {
+    if (!one.best().empty()) best_ = one;
+  }
+}
+
+void Saver::BeginMark(const Position& position, const std::string& best) {
+  Pending mark;
+  mark.state.manifest.set_step(position.step);
+  mark.state.manifest.set_epoch(position.epoch);
+  mark.best = best;
+  MutexLock lock(mu_);
+  if (fenced_) return;
+  mark.written = written_;
+  pending_ = std::move(mark);
+  changed_.NotifyAll();
+}
+
 // Saves nothing of a device that has failed; the train loop reports the failure.
-void Saver::Begin(const Position& position) {
+void Saver::Begin(const Position& position, const std::string& best) {
   const absl::Time began = clock_.Now();
   absl::StatusOr<Pending> state = StateAt(position);
   begun_step_ = position.step;
@@ -113,6 +177,7 @@ void Saver::Begin(const Position& position) {
     return;
   }
   pending_ = *std::move(state);
+  pending_->best = best;
   stall_seconds_ = absl::ToDoubleSeconds(begun_at_ - began);
   changed_.NotifyAll();
 }
@@ -125,6 +190,9 @@ absl::StatusOr<Saver::Pending> Saver::StateAt(const Position& position) const {
   state.manifest.set_epoch_loss_sum(position.epoch_loss_sum);
   state.manifest.set_epoch_samples(position.epoch_samples);
   state.manifest.set_sum_order(std::string(engine::NameOf(position.sum_order)));
+  if (position.early_stop.last_step > 0) {
+    *state.manifest.mutable_early_stop() = Saved(position.early_stop);
+  }
   std::vector<absl::Span<const float>> arrays = {model_.values->span()};
   for (const engine::OptimizerState& array : model_.optimizer->state()) {
     arrays.push_back(array.values);
@@ -168,27 +236,37 @@ void Saver::Run() {
 
 void Saver::Save(Pending& pending) {
   const absl::Time began = clock_.Now();
-  const absl::Status read = ReadSnapshot(pending);
-  const TrainingState& state = pending.state;
+  const absl::Status read = pending.written ? absl::OkStatus() : ReadSnapshot(pending);
   const absl::StatusOr<WrittenCheckpoint> written =
-      read.ok() ? WriteAndRegister(state) : absl::StatusOr<WrittenCheckpoint>(read);
+      read.ok() ? WriteAndRegister(pending) : absl::StatusOr<WrittenCheckpoint>(read);
+  const v1::CheckpointManifest& manifest = pending.state.manifest;
   {
     MutexLock lock(mu_);
     outcome_ = written.status();
-    if (written.ok()) recorded_step_ = state.manifest.step();
+    if (written.ok()) {
+      recorded_step_ = manifest.step();
+      written_ = *written;
+    }
   }
-  v1::Metric metric;
-  metric.set_epoch(state.manifest.epoch());
-  metric.set_step(static_cast<int32_t>(state.manifest.step()));
-  if (!written.ok()) {
-    metric.set_event("checkpoint_lost");
-    metric.set_message(std::string(written.status().message()));
-    return Report(std::move(metric));
+  if (written.ok()) return ReportSaved(pending, *written, began);
+  v1::Metric metric = MetricOf("checkpoint_lost", manifest);
+  metric.set_message(std::string(written.status().message()));
+  Report(std::move(metric));
+}
+
+void Saver::ReportSaved(const Pending& pending, const WrittenCheckpoint& written,
+                        absl::Time began) {
+  if (!pending.written) {
+    v1::Metric metric = MetricOf("checkpoint", pending.state.manifest);
+    metric.set_path(written.path);
+    metric.set_bytes(written.bytes);
+    metric.set_seconds(absl::ToDoubleSeconds(clock_.Now() - began));
+    Report(std::move(metric));
   }
-  metric.set_event("checkpoint");
-  metric.set_path(written->path);
-  metric.set_bytes(written->bytes);
-  metric.set_seconds(absl::ToDoubleSeconds(clock_.Now() - began));
+  if (pending.best.empty()) return;
+  v1::Metric metric = MetricOf("best_checkpoint", pending.state.manifest);
+  metric.set_path(written.path);
+  metric.set_message(pending.best);
   Report(std::move(metric));
 }
 
@@ -198,32 +276,41 @@ void Saver::Report(v1::Metric metric) {
   reports_.push_back(std::move(metric));
 }
 
-absl::StatusOr<WrittenCheckpoint> Saver::WriteAndRegister(const TrainingState& state) {
+absl::StatusOr<WrittenCheckpoint> Saver::Write(const TrainingState& state) const {
   const absl::StatusOr<WrittenCheckpoint> written =
       WriteCheckpoint(options_.directory, state, layout_);
-  if (!written.ok()) {
-    return absl::Status(written.status().code(),
-                        absl::StrCat("train.checkpoint.dir: ", written.status().message(),
-                                     "; make room or writable what the host of rank 0 writes to: "
-                                     "training goes on, and tries again when the next is due"));
+  if (written.ok()) return written;
+  return absl::Status(written.status().code(),
+                      absl::StrCat("train.checkpoint.dir: ", written.status().message(),
+                                   "; make room or writable what the host of rank 0 writes to: "
+                                   "training goes on, and tries again when the next is due"));
+}
+
+absl::StatusOr<WrittenCheckpoint> Saver::WriteAndRegister(const Pending& pending) {
+  WrittenCheckpoint written;
+  if (pending.written) {
+    written = *pending.written;
+  } else {
+    DP_ASSIGN_OR_RETURN(written, Write(pending.state));
   }
-  ReachFaultPoint("register", state.manifest.step());
+  ReachFaultPoint("register", pending.state.manifest.step());
   // The files stay after an error: if only the answer was lost, this checkpoint is the latest on
   // record. The next registration or generation removes checkpoints that are not on record.
-  DP_RETURN_IF_ERROR(Register(state, *written));
+  DP_RETURN_IF_ERROR(Register(pending, written));
   return written;
 }
 
-absl::Status Saver::Register(const TrainingState& state, const WrittenCheckpoint& written) {
+absl::Status Saver::Register(const Pending& pending, const WrittenCheckpoint& written) {
   v1::RegisterCheckpointRequest request;
   request.set_job(environment_.job.value());
   request.set_generation(environment_.generation.value());
   request.set_rank(environment_.rank);
   request.set_keep(options_.keep);
-  request.mutable_checkpoint()->set_step(state.manifest.step());
+  request.mutable_checkpoint()->set_step(pending.state.manifest.step());
   request.mutable_checkpoint()->set_path(written.path);
   request.mutable_checkpoint()->set_sha256(written.sha256);
   request.mutable_checkpoint()->set_bytes(written.bytes);
+  request.mutable_checkpoint()->set_best(pending.best);
   const absl::StatusOr<v1::RegisterCheckpointResponse> response =
       client::RetryLoop(client::RetryPolicy({.deadline = kRegisterWithin}, EntropySeed()), clock_,
                         pause_, [&](absl::Duration in) {
@@ -231,6 +318,7 @@ absl::Status Saver::Register(const TrainingState& state, const WrittenCheckpoint
                         });
   if (response.ok()) {
     RemoveOthers({response->checkpoints().begin(), response->checkpoints().end()});
+    KeepBest(response->checkpoints());
     return absl::OkStatus();
   }
   if (absl::IsFailedPrecondition(response.status())) {

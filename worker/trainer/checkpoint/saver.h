@@ -35,7 +35,8 @@ class Saver {
     int64_t every_steps = 0;  // 0: by time
     absl::Duration every = absl::InfiniteDuration();
     int keep = 2;
-    v1::CheckpointManifest manifest;  // common to all checkpoints of this rank
+    std::optional<WatchedMetric> best;  // of the checkpoint that is kept beside the latest
+    v1::CheckpointManifest manifest;    // common to all checkpoints of this rank
   };
   Saver(const Options& options, const Environment& environment, const RankModel& model,
         client::Connection& connection, const Clock& clock);
@@ -53,6 +54,12 @@ class Saver {
   // Saves this position, unless it is on record already, and waits for the outcome. Errors: why it
   // is not on record.
   absl::Status SaveNow(const Position& position) DP_EXCLUDES(mu_);
+  // Call after every evaluation, which was at `position`. If it is the best one so far, saves the
+  // position as the best checkpoint, or marks the one of this position. Waits for a checkpoint in
+  // flight, and not for this one.
+  void Evaluated(const Position& position, const Evaluation& evaluation) DP_EXCLUDES(mu_);
+  // The best checkpoint on record, of this or of an earlier generation.
+  std::optional<v1::Checkpoint> best() DP_EXCLUDES(mu_);
   // Waits until no checkpoint is in flight.
   void AwaitIdle() DP_EXCLUDES(mu_);
   // The training starts at `position`, which is on record already.
@@ -66,11 +73,19 @@ class Saver {
   struct Pending {
     TrainingState state;  // its arrays have names, and no values until the snapshot is read
     std::unique_ptr<engine::Snapshot> snapshot;  // of the values, then the optimizer's arrays
+    std::string best = {};  // if it is to be the best one: the metric and its value
+    // Set if this generation has written it before; only the mark is new then.
+    std::optional<WrittenCheckpoint> written = {};
   };
 
   bool Due(int64_t step) const;
   // Takes a snapshot of the state into `pending_`, which must be empty, and wakes the thread.
-  void Begin(const Position& position) DP_EXCLUDES(mu_);
+  void Begin(const Position& position, const std::string& best = "") DP_EXCLUDES(mu_);
+  // As Begin, for a checkpoint that is on disk.
+  void BeginMark(const Position& position, const std::string& best) DP_EXCLUDES(mu_);
+  bool IsBetter(double value) DP_EXCLUDES(mu_);
+  void KeepBest(const google::protobuf::RepeatedPtrField<v1::Checkpoint>& on_record)
+      DP_EXCLUDES(mu_);
   absl::StatusOr<Pending> StateAt(const Position& position) const;
   bool busy() DP_EXCLUDES(mu_);
   bool on_record(const Position& position) DP_EXCLUDES(mu_);
@@ -79,8 +94,11 @@ class Saver {
   void Save(Pending& pending) DP_EXCLUDES(mu_);
   // Moves the snapshot's contents into the state, and frees the snapshot.
   static absl::Status ReadSnapshot(Pending& pending);
-  absl::StatusOr<WrittenCheckpoint> WriteAndRegister(const TrainingState& state);
-  absl::Status Register(const TrainingState& state, const WrittenCheckpoint& written);
+  absl::StatusOr<WrittenCheckpoint> WriteAndRegister(const Pending& pending);
+  absl::StatusOr<WrittenCheckpoint> Write(const TrainingState& state) const;
+  absl::Status Register(const Pending& pending, const WrittenCheckpoint& written);
+  void ReportSaved(const Pending& pending, const WrittenCheckpoint& written, absl::Time began)
+      DP_EXCLUDES(mu_);
   // Removes checkpoints of this and of earlier generations that are not on record.
   void RemoveOthers(const std::vector<v1::Checkpoint>& on_record) const;
   void Report(v1::Metric metric) DP_EXCLUDES(mu_);
@@ -99,9 +117,12 @@ class Saver {
 
   Mutex mu_;
   CondVar changed_;
-  std::optional<Pending> pending_ DP_GUARDED_BY(mu_);  // until it is saved or lost
-  int64_t recorded_step_ DP_GUARDED_BY(mu_) = 0;       // the latest on record
-  absl::Status outcome_ DP_GUARDED_BY(mu_);            // the last save's outcome
+  std::optional<Pending> pending_ DP_GUARDED_BY(mu_);      // until it is saved or lost
+  int64_t recorded_step_ DP_GUARDED_BY(mu_) = 0;           // the latest on record
+  absl::Status outcome_ DP_GUARDED_BY(mu_);                // the last save's outcome
+  std::optional<v1::Checkpoint> best_ DP_GUARDED_BY(mu_);  // on record
+  // The latest that this generation has registered, at recorded_step_.
+  std::optional<WrittenCheckpoint> written_ DP_GUARDED_BY(mu_);
   double stall_seconds_ DP_GUARDED_BY(mu_) = 0;
   std::vector<v1::Metric> reports_ DP_GUARDED_BY(mu_);
   bool fenced_ DP_GUARDED_BY(mu_) = false;  // this generation is over

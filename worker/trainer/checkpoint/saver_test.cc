@@ -1,6 +1,7 @@
 #include "worker/trainer/checkpoint/saver.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -229,6 +230,73 @@ TEST_F(SaverTest, WhatMayBeOnRecordOutlivesALostAnswer) {
   coordinator_.connection().CancelAll();  // the rank is being stopped
   Step(*saver, 1, 10);
   EXPECT_THAT(names(), ElementsAre("step-10-generation-1"));
+}
+
+class BestCheckpointTest : public SaverTest {
+ protected:
+  std::unique_ptr<Saver> MakeBest(uint64_t generation = 1) {
+    return Make({.every_steps = 10, .keep = 1, .best = WatchedMetric::kAccuracy}, generation);
+  }
+  static void Evaluate(Saver& saver, int64_t step, std::optional<double> accuracy) {
+    saver.Evaluated({.step = step}, {.accuracy = accuracy});
+    saver.AwaitIdle();
+  }
+};
+
+TEST_F(BestCheckpointTest, TheBestStaysBesideTheLatest) {
+  const auto saver = MakeBest();
+  Step(*saver, 1, 10);
+  Evaluate(*saver, 15, 0.5);
+  Step(*saver, 16, 20);
+  Evaluate(*saver, 25, 0.5);  // no better
+  Step(*saver, 26, 40);
+  EXPECT_THAT(steps(), ElementsAre(40, 15));
+  EXPECT_THAT(names(), ElementsAre("step-15-generation-1", "step-40-generation-1"));
+  EXPECT_EQ(saver->best()->best(), "accuracy 0.5");
+  Evaluate(*saver, 45, 0.75);
+  EXPECT_THAT(steps(), ElementsAre(45));
+  EXPECT_EQ(saver->best()->best(), "accuracy 0.75");
+}
+
+TEST_F(BestCheckpointTest, OneThatIsOnDiskIsOnlyMarked) {
+  const auto saver = MakeBest();
+  Step(*saver, 1, 10);
+  Evaluate(*saver, 10, 0.5);
+  EXPECT_THAT(steps(), ElementsAre(10));
+  EXPECT_EQ(saver->best()->step(), 10);
+  std::vector<std::string> events;
+  for (const v1::Metric& metric : saver->TakeReports()) events.push_back(metric.event());
+  EXPECT_THAT(events, ElementsAre("checkpoint", "best_checkpoint"));
+}
+
+TEST_F(BestCheckpointTest, WhatIsNoNumberIsNeverTheBest) {
+  const auto saver = MakeBest();
+  Evaluate(*saver, 5, std::nullopt);
+  Evaluate(*saver, 6, NAN);
+  EXPECT_FALSE(saver->best());
+  EXPECT_THAT(steps(), ElementsAre());
+}
+
+TEST_F(BestCheckpointTest, TheNextGenerationKnowsTheBest) {
+  Evaluate(*MakeBest(), 15, 0.5);
+  const auto saver = MakeBest(/*generation=*/2);
+  Evaluate(*saver, 20, 0.25);
+  Step(*saver, 21, 30);
+  EXPECT_THAT(steps(), ElementsAre(30, 15));
+  Evaluate(*saver, 35, 0.75);
+  EXPECT_EQ(saver->best()->step(), 35);
+}
+
+// The earlier one stays the best, and the next evaluation that is better is saved.
+TEST_F(BestCheckpointTest, ALostBestIsNoBest) {
+  const auto saver = MakeBest();
+  Evaluate(*saver, 15, 0.5);
+  coordinator_.refusal = absl::InvalidArgumentError("no");
+  Evaluate(*saver, 20, 0.75);
+  coordinator_.refusal = absl::OkStatus();
+  EXPECT_EQ(saver->best()->step(), 15);
+  Evaluate(*saver, 25, 0.6);
+  EXPECT_EQ(saver->best()->step(), 25);
 }
 
 TEST_F(SaverTest, AGenerationThatIsOverStops) {

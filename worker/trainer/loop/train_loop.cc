@@ -87,6 +87,7 @@ absl::StatusOr<TrainingEnd> TrainLoop::RunEpochs() {
     DP_RETURN_IF_ERROR(RunEpoch(epoch));
     if (leaving_) return TrainingEnd::kHandedOver;
     DP_RETURN_IF_ERROR(EvaluateAfter(epoch));
+    if (StopsEarly()) break;
   }
   return TrainingEnd::kDone;
 }
@@ -185,7 +186,6 @@ absl::Status TrainLoop::ComputeGradients(const engine::Prefetch::Step& step) {
   return BackwardOfLast(step, loss_sum * share.loss_factor, /*accumulated=*/last > 0);
 }
 
-// The scale divides by the labels of the global batch. If labels weigh differently, the mean
 // Layers that normalize over all ranks are collectives. Each rank therefore computes as many parts
 // as the one with the largest share.
 int TrainLoop::PartsOf(const engine::Prefetch::Step& step) const {
@@ -194,6 +194,7 @@ int TrainLoop::PartsOf(const engine::Prefetch::Step& step) const {
   return step_parts_.CountFor((step.global_count + ranks - 1) / ranks);
 }
 
+// The scale divides by the labels of the global batch. If labels weigh differently, the mean
 // divides by the sum of their weights instead, which no rank knows by itself.
 absl::StatusOr<float> TrainLoop::LossFactorOf(const engine::Prefetch::Step& step) {
   const engine::Loss& loss = parts_.model.loss;
@@ -270,8 +271,24 @@ absl::Status TrainLoop::EvaluateAfter(int epoch) {
   const int64_t rows = int64_t{RowsOf(parts_.plan, parts_.sampler)} * parts_.group.size();
   const auto batch = static_cast<int>(std::min<int64_t>(rows, parts_.plan.global_batch_size));
   DP_ASSIGN_OR_RETURN(const Evaluation evaluation, EvaluateResult(batch));
-  parts_.progress.Evaluated(evaluation);
+  Progress& progress = parts_.progress;
+  progress.Evaluated(evaluation);
+  if (const std::optional<EarlyStopPlan>& stop = parts_.plan.early_stop) {
+    progress.Observed(Observe(*stop, progress.position().early_stop, evaluation, progress.steps()));
+  }
+  if (parts_.saver != nullptr) parts_.saver->Evaluated(progress.position(), evaluation);
   return absl::OkStatus();
+}
+
+// All ranks have the same state, so all stop after the same step.
+bool TrainLoop::StopsEarly() const {
+  if (!parts_.plan.early_stop || finished()) return false;
+  const std::optional<std::string> why =
+      WhyStopped(*parts_.plan.early_stop, parts_.progress.position().early_stop);
+  if (!why) return false;
+  parts_.progress.StoppedEarly(*why);
+  parts_.stopped_early(*why);
+  return true;
 }
 
 // The network reads the weights, so the average takes their place meanwhile.

@@ -59,15 +59,17 @@ class TrainLoop {
     std::function<bool()> asked_to_leave = [] { return false; };
     // Called when the first step in this process is done, or when no step is left to do.
     std::function<void()> first_step_done = [] {};
+    // Called with the reason if the training ends before its last step, as the plan says.
+    std::function<void(const std::string&)> stopped_early = [](const std::string&) {};
     std::string* trace = nullptr;  // receives the trace of the first steps; null: none wanted
   };
   explicit TrainLoop(const Parts& parts);
 
   // Continues from the position of `progress`. Ends after the last epoch or the last step of the
-  // plan. If any rank is asked to leave, all ranks end after the same step: they see the request in
-  // the same all-reduce. A program has begun a few more steps by then, and all ranks finish those.
-  // Errors: those of the group and the device, after which the group is aborted; OutOfRange the
-  // loss or a weight is not finite.
+  // plan, or early as the plan says. If any rank is asked to leave, all ranks end after the same
+  // step: they see the request in the same all-reduce. A program has begun a few more steps by
+  // then, and all ranks finish those. Errors: those of the group and the device, after which the
+  // group is aborted; OutOfRange the loss or a weight is not finite.
   absl::StatusOr<TrainingEnd> Run();
 
   // Saves the state with which Run ended, if checkpoints are made. Waits until it is registered or
@@ -93,10 +95,10 @@ class TrainLoop {
   absl::Status EndSteps();
   // Sets the gradients to their mean over the global batch.
   absl::Status ComputeGradients(const engine::Prefetch::Step& step);
-  // Batch::loss_factor of this step. A collective where labels weigh differently. Errors: the
-  // group's; OutOfRange no label of the global batch counts.
   // How many parts of its share this rank computes.
   int PartsOf(const engine::Prefetch::Step& step) const;
+  // Batch::loss_factor of this step. A collective where labels weigh differently. Errors: the
+  // group's; OutOfRange no label of the global batch counts.
   absl::StatusOr<float> LossFactorOf(const engine::Prefetch::Step& step);
   // Backward of the last part of this rank's share, whose losses add up to `loss_sum`. Adds the
   // gradients of the parts before, if there are any.
@@ -111,6 +113,7 @@ class TrainLoop {
   absl::Status CheckWeights(int epoch) const;
   absl::Status EvaluateAfter(int epoch);
   absl::StatusOr<Evaluation> EvaluateResult(int batch);
+  bool StopsEarly() const;
   void TellSaved();
   // Reports a step of all ranks with this averaged tail, unless its norm is not finite.
   absl::Status StepDone(const engine::StepTail& tail, int64_t samples);

@@ -1,5 +1,6 @@
 #include "worker/trainer/model/evaluation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 

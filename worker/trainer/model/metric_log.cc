@@ -107,9 +107,15 @@ std::string Readable(const v1::Metric& m) {
   if (m.event() == "checkpoint_lost") {
     return absl::StrFormat("no checkpoint of step %d: %s", m.step(), m.message());
   }
+  if (m.event() == "best_checkpoint") {
+    return absl::StrFormat("best checkpoint so far is of step %d: %s", m.step(), m.message());
+  }
   if (m.event() == "handover") {
     const std::string line = absl::StrFormat("leaves after step %d, as asked", m.step());
     return m.message().empty() ? line : absl::StrCat(line, "; ", m.message());
+  }
+  if (m.event() == "early_stop") {
+    return absl::StrFormat("stops early after step %d: %s", m.step(), m.message());
   }
   return m.event() == "end" ? ReadableEnd(m) : "";
 }

@@ -75,6 +75,18 @@ TEST(MetricLogTest, WhoLeavesSaysWhereNothingIsSaved) {
   EXPECT_EQ(Readable(left), "leaves after step 938, as asked; nothing is saved");
 }
 
+TEST(MetricLogTest, TheBestCheckpointSaysWhy) {
+  v1::Metric best = AMetric("best_checkpoint");
+  best.set_message("accuracy 0.9123");
+  EXPECT_EQ(Readable(best), "best checkpoint so far is of step 938: accuracy 0.9123");
+}
+
+TEST(MetricLogTest, AnEarlyStopSaysWhy) {
+  v1::Metric stopped = AMetric("early_stop");
+  stopped.set_message("loss has not improved");
+  EXPECT_EQ(Readable(stopped), "stops early after step 938: loss has not improved");
+}
+
 TEST(MetricLogTest, StepsAreNotForPeople) { EXPECT_EQ(Readable(AMetric("step")), ""); }
 
 TEST(MetricLogTest, ALineThatWasCutShortDoesNotSpoilTheNext) {

@@ -36,7 +36,9 @@ void Progress::Resumed(const Position& position, v1::Metric told) {
 void Progress::EpochBegan(int epoch) {
   epoch_began_ = step_began_ = clock_.Now();
   samples_here_ = 0;
-  if (epoch != at_.epoch) at_ = {.step = at_.step, .epoch = epoch, .sum_order = at_.sum_order};
+  if (epoch == at_.epoch) return;
+  at_ = {
+      .step = at_.step, .epoch = epoch, .sum_order = at_.sum_order, .early_stop = at_.early_stop};
 }
 
 void Progress::StepDone(const StepReport& report) {
@@ -86,6 +88,13 @@ void Progress::Evaluated(const Evaluation& evaluation) {
   if (measures.r2) metric.set_r2(*measures.r2);
   metric.set_samples(static_cast<int32_t>(evaluation.samples));
   metric.set_epochs_total(options_.epochs_total);
+  log_.Write(metric);
+}
+
+void Progress::StoppedEarly(const std::string& why) {
+  if (options_.rank != 0) return;
+  v1::Metric metric = NewMetric("early_stop");
+  metric.set_message(why);
   log_.Write(metric);
 }
 

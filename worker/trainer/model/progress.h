@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "worker/engine/collectives/reduce/reduction.h"
+#include "worker/trainer/model/early_stop.h"
 #include "worker/trainer/model/evaluation.h"
 #include "worker/trainer/model/metric_log.h"
 
@@ -25,6 +26,7 @@ struct Position {
   int64_t epoch_samples = 0;
   // The order in which the ranks' gradients are summed, from the first step to the last.
   engine::ReduceOrder sum_order = engine::ReduceOrder::kTree;
+  EarlyStopState early_stop = {};
 };
 
 // An optimizer step of all ranks, as it is reported.
@@ -61,6 +63,9 @@ class Progress {
   void StepDone(const StepReport& report);
   void EpochDone();
   void Evaluated(const Evaluation& evaluation);
+  void Observed(const EarlyStopState& state) { at_.early_stop = state; }
+  // The training ends before its last step.
+  void StoppedEarly(const std::string& why);
   void Ended();
   // `saves`: the job keeps checkpoints. `saved`: this rank's error when it saved its final state;
   // OK on ranks that save nothing.

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "proto/job/classifier_check.h"
+#include "proto/job/evaluation_check.h"
 
 namespace dp::trainer {
 namespace {
@@ -84,6 +85,14 @@ absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan&
     const auto weights = static_cast<int>(loss->class_weights.size());
     DP_RETURN_IF_ERROR(CheckClassWeights(weights, layers.back()));
     if (plan.confusion_matrix) DP_RETURN_IF_ERROR(CheckConfusionMatrix(layers.back()));
+    if (plan.early_stop) {
+      DP_RETURN_IF_ERROR(
+          CheckWatched("train.earlyStop.metric", NameOf(plan.early_stop->metric), layers.back()));
+    }
+    if (plan.checkpoint.best) {
+      DP_RETURN_IF_ERROR(CheckWatched("train.checkpoint.best.metric", NameOf(*plan.checkpoint.best),
+                                      layers.back()));
+    }
   }
   return layers;
 }
@@ -95,15 +104,6 @@ absl::StatusOr<engine::ParameterLayout> LayOutModel(const TrainingPlan& plan,
   return layout;
 }
 
-absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
-                                        int batch_size) {
-  DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Device> cpu, engine::OpenCpu(plan.threads));
-  return MakeRankModel(plan, dataset, batch_size, std::move(cpu));
-}
-
-absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
-                                        int batch_size, std::unique_ptr<engine::Device> device,
-                                        const RankModelOptions& options) {
 engine::RankExchange ExchangeOver(engine::Group& group) {
   const auto gather = [&group](absl::Span<const double> mine, absl::Span<double> all) {
     const absl::Span<uint8_t> bytes(reinterpret_cast<uint8_t*>(all.data()),
@@ -122,6 +122,15 @@ bool HasSyncNorm(absl::Span<const model::CheckedLayer> layers) {
   });
 }
 
+absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int batch_size) {
+  DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Device> cpu, engine::OpenCpu(plan.threads));
+  return MakeRankModel(plan, dataset, batch_size, std::move(cpu));
+}
+
+absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int batch_size, std::unique_ptr<engine::Device> device,
+                                        const RankModelOptions& options) {
   RankModel model;
   model.device = std::move(device);
   model.loss = plan.loss;

@@ -85,11 +85,32 @@ engine::Loss LossOf(const v1::TrainSpec& train) {
   return loss;
 }
 
-CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {
-  return {.dir = spec.dir(),
-          .every_steps = spec.every_steps(),
-          .every = spec.has_every() ? FromProto(spec.every()) : absl::InfiniteDuration(),
-          .keep = OrDefault(spec.keep(), 2)};
+absl::StatusOr<WatchedMetric> MetricOf(absl::string_view path, const std::string& name) {
+  const auto metric = ParseWatchedMetric(name);
+  if (metric) return *metric;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": '", name, "' is unknown to this trainer; update dp on the workers"));
+}
+
+absl::StatusOr<std::optional<EarlyStopPlan>> EarlyStopOf(const v1::TrainSpec& train) {
+  if (!train.has_early_stop()) return std::nullopt;
+  const v1::EarlyStopSpec& spec = train.early_stop();
+  DP_ASSIGN_OR_RETURN(const WatchedMetric metric,
+                      MetricOf("train.earlyStop.metric", spec.metric()));
+  return EarlyStopPlan{
+      .metric = metric, .patience = spec.patience(), .min_delta = spec.min_delta()};
+}
+
+absl::StatusOr<CheckpointPlan> CheckpointsOf(const v1::CheckpointSpec& spec) {
+  CheckpointPlan plan = {
+      .dir = spec.dir(),
+      .every_steps = spec.every_steps(),
+      .every = spec.has_every() ? FromProto(spec.every()) : absl::InfiniteDuration(),
+      .keep = OrDefault(spec.keep(), 2)};
+  if (spec.has_best()) {
+    DP_ASSIGN_OR_RETURN(plan.best, MetricOf("train.checkpoint.best.metric", spec.best().metric()));
+  }
+  return plan;
 }
 
 }  // namespace
@@ -149,10 +170,12 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   plan.bucket_bytes_max = static_cast<int64_t>(OrDefault(train.bucket_cap_mb(), 25.0) * (1 << 20));
   plan.evaluate_every = train.has_evaluate_every() ? train.evaluate_every() : 1;
   plan.confusion_matrix = train.metrics().confusion_matrix();
+  DP_ASSIGN_OR_RETURN(plan.early_stop, EarlyStopOf(train));
   if (spec.has_detect_within()) plan.detect_within = FromProto(spec.detect_within());
   plan.trace_file = train.trace();
   plan.weights_file = train.output().weights();
-  plan.checkpoint = CheckpointsOf(train.checkpoint());
+  plan.weights_of_best = train.output().best();
+  DP_ASSIGN_OR_RETURN(plan.checkpoint, CheckpointsOf(train.checkpoint()));
   plan.init = {.path = train.init().weights(),
                .drawn = {train.init().drawn().begin(), train.init().drawn().end()}};
   for (const v1::ResumeFrom& from : train.resume().from()) {

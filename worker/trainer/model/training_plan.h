@@ -19,6 +19,7 @@
 #include "worker/engine/nn/adamw.h"
 #include "worker/engine/nn/learning_rate.h"
 #include "worker/engine/nn/sgd.h"
+#include "worker/trainer/model/early_stop.h"
 #include "worker/trainer/model/parameter_groups.h"
 
 namespace dp::trainer {
@@ -35,6 +36,7 @@ struct CheckpointPlan {
   int64_t every_steps = 0;  // 0: by time
   absl::Duration every = absl::InfiniteDuration();
   int keep = 2;
+  std::optional<WatchedMetric> best;  // of the checkpoint that is kept beside the latest
 };
 
 // Initial weights from a file in safetensors format, as PyTorch programs write them.
@@ -80,9 +82,11 @@ struct TrainingPlan {
   int64_t bucket_bytes_max = 25 << 20;
   int evaluate_every = 1;         // epochs; 0: never
   bool confusion_matrix = false;  // in each evaluation
+  std::optional<EarlyStopPlan> early_stop;
   absl::Duration detect_within = absl::Seconds(30);
   std::string trace_file;
   std::string weights_file;
+  bool weights_of_best = false;  // the file gets the weights of the best checkpoint
   CheckpointPlan checkpoint;
   InitialWeights init;
   std::vector<ResumePoint> resume;  // checkpoints of an earlier job, best first

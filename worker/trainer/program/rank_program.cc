@@ -17,6 +17,7 @@
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/ddp/reducer.h"
 #include "worker/engine/ddp/replica.h"
+#include "worker/trainer/checkpoint/best_checkpoint.h"
 #include "worker/trainer/checkpoint/checkpoint_files.h"
 #include "worker/trainer/checkpoint/checkpoint_fit.h"
 #include "worker/trainer/checkpoint/durable_file.h"
@@ -54,6 +55,8 @@ constexpr int kMeetingsPerDetection = 4;
 // have just ended. An answer takes milliseconds, or seconds on a busy host; a coordinator that is
 // away may stay away.
 constexpr absl::Duration kToldWithin = absl::Seconds(5);
+// A finished training is worth a long wait for a coordinator that is away.
+constexpr absl::Duration kReportWithin = absl::Hours(24);
 // The fields of the job file that name rank 0's output files.
 constexpr char kWeightsField[] = "train.output.weights";
 constexpr char kTraceField[] = "train.trace";
@@ -213,7 +216,8 @@ class RankProgram {
     DP_RETURN_IF_ERROR(GoOn(plan, manifest, model, group, progress));
     // The job's own checkpoint may be of the last step, so this check would wrongly reject it.
     if (session_.checkpoints().empty()) {
-      DP_RETURN_IF_ERROR(CheckSomethingLeft(progress.position(), StepsTotal(plan, sampler)));
+      DP_RETURN_IF_ERROR(
+          CheckSomethingLeft(progress.position(), StepsTotal(plan, sampler), plan.early_stop));
     }
     if (environment_.rank == 0) {
       watch_.emplace(*background_, environment_, clock_);
@@ -235,20 +239,32 @@ class RankProgram {
                         [this] {
                           if (first_step_) first_step_->Done();
                         },
+                    .stopped_early = [this](const std::string& why) { stopped_early_ = why; },
                     .trace = plan.trace_file.empty() ? nullptr : &trace});
     const absl::StatusOr<TrainingEnd> run = loop.Run();
     // Now rather than after the destructors, which wait for what the device has queued.
     if (environment_.on_gpu) TellLoss(plan, run.status());
     DP_ASSIGN_OR_RETURN(const TrainingEnd end, run);
     absl::Status saved;
-    const auto leave_behind = [&]() -> absl::Status {
+    const auto save = [&]() -> absl::Status {
       saved = loop.SaveEnd();
-      DP_RETURN_IF_ERROR(model.device->status());
-      if (end != TrainingEnd::kDone) return absl::OkStatus();
-      return WriteResults(plan, model, progress.steps(), trace);
+      return model.device->status();
     };
     const absl::Duration often = std::min(kMeetEvery, plan.detect_within / kMeetingsPerDetection);
-    DP_RETURN_IF_ERROR(FinishTogether(group, often, leave_behind));
+    if (end == TrainingEnd::kDone && plan.weights_of_best) {
+      DP_RETURN_IF_ERROR(FinishTogether(group, often, save));
+      DP_ASSIGN_OR_RETURN(const int64_t step, TakeBest(saver_ ? saver_->best() : std::nullopt,
+                                                       manifest, progress.steps(), model, group));
+      if (environment_.rank == 0) Log(Severity::kInfo, "weights_of_best", {{"step", step}});
+      DP_RETURN_IF_ERROR(
+          FinishTogether(group, often, [&] { return WriteResults(plan, model, step, trace); }));
+    } else {
+      DP_RETURN_IF_ERROR(FinishTogether(group, often, [&]() -> absl::Status {
+        DP_RETURN_IF_ERROR(save());
+        if (end != TrainingEnd::kDone) return absl::OkStatus();
+        return WriteResults(plan, model, progress.steps(), trace);
+      }));
+    }
     end == TrainingEnd::kDone ? progress.Ended()
                               : progress.HandedOver(!plan.checkpoint.dir.empty(), saved);
     // Leave() fails if a peer dies now. The peer fails by itself; this rank's results are
@@ -295,6 +311,7 @@ class RankProgram {
         .every_steps = plan.checkpoint.every_steps,
         .every = plan.checkpoint.every,
         .keep = plan.checkpoint.keep,
+        .best = plan.checkpoint.best,
         .manifest = manifest};
     saver_.emplace(options, environment_, model, *background_, clock_);
     return Blame("train.checkpoint.dir", saver_->Prepare(session_.checkpoints()));
@@ -322,6 +339,9 @@ class RankProgram {
   // Rank 0 only.
   absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model, int64_t steps,
                             const std::string& trace) {
+    if (!stopped_early_.empty()) {
+      DP_RETURN_IF_ERROR(session_.StopEarly(stopped_early_, kReportWithin));
+    }
     if (!plan.weights_file.empty()) {
       const WeightsPlace place{plan.weights_file, session_.submitted_at(), steps};
       DP_RETURN_IF_ERROR(Blame(
@@ -353,6 +373,7 @@ class RankProgram {
   WorldSession session_;
   client::GrpcStore store_;
   bool told_loss_ = false;
+  std::string stopped_early_;  // why the training ends before its last step; empty: it does not
   // Rank 0 only.
   std::vector<float>
       initial_;  // values of the model at the start; empty: those drawn from the seed

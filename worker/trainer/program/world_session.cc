@@ -84,6 +84,20 @@ absl::Status WorldSession::Accuse(const std::vector<int>& missing, const absl::S
   return client::RetryLoop(Policy(timeout, client::kAnswerSlack), clock_, pause_, attempt).status();
 }
 
+absl::Status WorldSession::StopEarly(const std::string& reason, absl::Duration timeout) {
+  v1::StopEarlyRequest request;
+  request.set_job(environment_.job.value());
+  request.set_generation(environment_.generation.value());
+  request.set_rank(environment_.rank);
+  request.set_reason(reason);
+  const auto attempt = [&](absl::Duration in) {
+    return connection_.Call(&v1::Worlds::Stub::StopEarly, request, in);
+  };
+  const absl::Status reported =
+      client::RetryLoop(Policy(timeout, client::kAnswerSlack), clock_, pause_, attempt).status();
+  return absl::IsUnimplemented(reported) ? absl::OkStatus() : reported;
+}
+
 absl::StatusOr<v1::World> WorldSession::AwaitState(v1::WorldState state, absl::Duration timeout) {
   const absl::Time until = clock_.Now() + timeout;
   while (world_.state() != state && world_.state() != v1::WORLD_STATE_CLOSED) {

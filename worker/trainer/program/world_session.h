@@ -40,6 +40,10 @@ class WorldSession {
   absl::Status Accuse(const std::vector<int>& missing, const absl::Status& error, bool insist,
                       absl::Duration timeout);
 
+  // Reports that the training ends before its last step, and why. A coordinator of an earlier
+  // release does not take the report, which is no error. Errors: as Accuse's.
+  absl::Status StopEarly(const std::string& reason, absl::Duration timeout);
+
   // Whether one worker has all ranks, once the world is sealed. They are then processes of one host
   // and of one release. Unknown, hence false, where the ranks are too many to share memory, or
   // compute on GPUs.

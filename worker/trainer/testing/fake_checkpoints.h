@@ -29,9 +29,17 @@ class FakeCheckpoints final : public v1::Checkpoints::Service {
                         v1::RegisterCheckpointResponse* response) override {
     MutexLock lock(mu_);
     if (!refusal.ok()) return client::ToGrpc(refusal);
-    on_record.insert(on_record.begin(), request->checkpoint());
-    on_record.front().set_generation(request->generation());
-    if (on_record.size() > static_cast<size_t>(request->keep())) on_record.resize(request->keep());
+    const v1::Checkpoint& made = request->checkpoint();
+    if (!made.best().empty()) {
+      for (v1::Checkpoint& one : on_record) one.clear_best();
+    }
+    if (!on_record.empty() && on_record.front().path() == made.path()) {
+      on_record.front().set_best(made.best());
+    } else {
+      on_record.insert(on_record.begin(), made);
+      on_record.front().set_generation(request->generation());
+    }
+    DropOldest(static_cast<size_t>(request->keep()));
     for (const v1::Checkpoint& one : on_record) *response->add_checkpoints() = one;
     return grpc::Status::OK;
   }
@@ -45,6 +53,13 @@ class FakeCheckpoints final : public v1::Checkpoints::Service {
   }
 
  private:
+  // Leaves the latest `keep` and the best.
+  void DropOldest(size_t keep) {
+    for (size_t i = on_record.size(); i-- > keep;) {
+      if (on_record[i].best().empty()) on_record.erase(on_record.begin() + static_cast<long>(i));
+    }
+  }
+
   Mutex mu_;
   // Last, so that the calls end first.
   client::InProcess server_{static_cast<v1::Checkpoints::Service&>(*this)};

@@ -15,6 +15,7 @@
 #include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/ddp/replica.h"
 #include "worker/engine/device/testing/plain_step_program.h"
+#include "worker/trainer/checkpoint/best_checkpoint.h"
 #include "worker/trainer/checkpoint/checkpoint_fit.h"
 #include "worker/trainer/checkpoint/resume.h"
 #include "worker/trainer/loop/train_loop.h"
@@ -143,6 +144,7 @@ class Training {
       saver.emplace(Saver::Options{.directory = directory_,
                                    .every_steps = options.every_steps,
                                    .keep = options.keep,
+                                   .best = options.plan.checkpoint.best,
                                    .manifest = manifest},
                     environment, *model, coordinator.connection(), Clock::System());
       ASSERT_TRUE(saver->Prepare(coordinator.on_record).ok());
@@ -172,6 +174,11 @@ class Training {
       EXPECT_EQ(loop.SaveEnd(), absl::OkStatus());
     }
     outcome.status = end.status();
+    if (end.ok() && options.plan.weights_of_best) {
+      outcome.status =
+          TakeBest(saver ? saver->best() : std::nullopt, manifest, progress.steps(), *model, group)
+              .status();
+    }
     if (end.ok()) outcome.end = *end;
     outcome.weights.resize(static_cast<size_t>(model->layout.size));
     model->device->Read(model->values->span(), absl::MakeSpan(outcome.weights));
