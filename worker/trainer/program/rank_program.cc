@@ -246,31 +246,50 @@ class RankProgram {
     if (environment_.on_gpu) TellLoss(plan, run.status());
     DP_ASSIGN_OR_RETURN(const TrainingEnd end, run);
     absl::Status saved;
-    const auto save = [&]() -> absl::Status {
-      saved = loop.SaveEnd();
-      return model.device->status();
-    };
-    const absl::Duration often = std::min(kMeetEvery, plan.detect_within / kMeetingsPerDetection);
-    if (end == TrainingEnd::kDone && plan.weights_of_best) {
-      DP_RETURN_IF_ERROR(FinishTogether(group, often, save));
-      DP_ASSIGN_OR_RETURN(const int64_t step, TakeBest(saver_ ? saver_->best() : std::nullopt,
-                                                       manifest, progress.steps(), model, group));
-      if (environment_.rank == 0) Log(Severity::kInfo, "weights_of_best", {{"step", step}});
-      DP_RETURN_IF_ERROR(
-          FinishTogether(group, often, [&] { return WriteResults(plan, model, step, trace); }));
-    } else {
-      DP_RETURN_IF_ERROR(FinishTogether(group, often, [&]() -> absl::Status {
-        DP_RETURN_IF_ERROR(save());
-        if (end != TrainingEnd::kDone) return absl::OkStatus();
-        return WriteResults(plan, model, progress.steps(), trace);
-      }));
-    }
+    DP_RETURN_IF_ERROR(
+        LeaveBehind(plan, {loop, end, progress.steps(), model, group, manifest, trace}, saved));
     end == TrainingEnd::kDone ? progress.Ended()
                               : progress.HandedOver(!plan.checkpoint.dir.empty(), saved);
     // Leave() fails if a peer dies now. The peer fails by itself; this rank's results are
     // complete.
     (void)group.Leave()->Wait();
     return end;
+  }
+
+  // A training whose loop has ended.
+  struct Ended {
+    TrainLoop& loop;
+    TrainingEnd end;
+    int64_t steps;
+    RankModel& model;
+    engine::Group& group;
+    const v1::CheckpointManifest& manifest;
+    const std::string& trace;
+  };
+
+  // Saves the last state, whose outcome is `saved`, and writes the results of a training that is
+  // done. All ranks stay in the group until rank 0 has written them.
+  absl::Status LeaveBehind(const TrainingPlan& plan, const Ended& ended, absl::Status& saved) {
+    const absl::Duration often = std::min(kMeetEvery, plan.detect_within / kMeetingsPerDetection);
+    const auto save = [&]() -> absl::Status {
+      saved = ended.loop.SaveEnd();
+      return ended.model.device->status();
+    };
+    if (ended.end != TrainingEnd::kDone) return FinishTogether(ended.group, often, save);
+    if (!plan.weights_of_best) {
+      return FinishTogether(ended.group, often, [&]() -> absl::Status {
+        DP_RETURN_IF_ERROR(save());
+        return WriteResults(plan, ended.model, ended.steps, ended.trace);
+      });
+    }
+    // The last state is saved before another one takes its place in the model.
+    DP_RETURN_IF_ERROR(FinishTogether(ended.group, often, save));
+    DP_ASSIGN_OR_RETURN(const int64_t step,
+                        TakeBest(saver_ ? saver_->best() : std::nullopt, ended.manifest,
+                                 ended.steps, ended.model, ended.group));
+    if (environment_.rank == 0) Log(Severity::kInfo, "weights_of_best", {{"step", step}});
+    return FinishTogether(ended.group, often,
+                          [&] { return WriteResults(plan, ended.model, step, ended.trace); });
   }
 
   // A trace shows the reducer's work, so a rank that is alone gets a reducer only for a trace.
