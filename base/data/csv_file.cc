@@ -238,11 +238,13 @@ class CsvReader {
 
   absl::Status ReadLabel(const CsvText& text, size_t column) {
     double value = 0;
-    if (!absl::SimpleAtod(fields_[column], &value) || !(value >= 0 && value < kClassesMax) ||
-        std::floor(value) != value) {
-      return WrongField(text, column,
-                        absl::StrCat("is no class; expected a whole number from 0 to ",
-                                     kClassesMax - 1, ", or give the column as targets"));
+    const bool number = absl::SimpleAtod(fields_[column], &value);
+    if (!number || !(value >= 0 && value < kClassesMax) || std::floor(value) != value) {
+      return WrongField(
+          text, column,
+          absl::StrCat("is no class; expected a whole number from 0 to ", kClassesMax - 1,
+                       number ? ", or give the column as targets"
+                              : "; write classes as numbers, the first as 0"));
     }
     labels_.push_back(static_cast<int32_t>(value));
     return absl::OkStatus();

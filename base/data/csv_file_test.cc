@@ -157,6 +157,11 @@ TEST_F(CsvFileTest, AnErrorNamesLineAndColumn) {
   EXPECT_THAT(ErrorOf("x,label\nnan,0\n"), HasSubstr("'nan' is no finite number"));
   EXPECT_THAT(ErrorOf("x,label\n1,0.5\n"),
               HasSubstr(":2: column 1 ('label'): '0.5' is no class; expected a whole number"));
+  EXPECT_THAT(ErrorOf("x,label\n1,0.5\n"), HasSubstr(", or give the column as targets"));
+  EXPECT_THAT(
+      ErrorOf("x,label\n1,cat\n"),
+      HasSubstr("'cat' is no class; expected a whole number from 0 to 16777215; write classes "
+                "as numbers, the first as 0"));
   EXPECT_THAT(ErrorOf("x,label\n1,-1\n"), HasSubstr("'-1' is no class"));
   EXPECT_EQ(ErrorOf("x,label\n1,0,7\n"), ":2: has 3 fields, but there are 2 columns");
   EXPECT_THAT(ErrorOf("x,label\n\"1,0\n"), HasSubstr(":2: a quoted field does not end"));

@@ -212,7 +212,7 @@ class DataCheck : private FieldCheck {
                                        " elements; make it smaller"));
     }
     Between(path + ".samples", synthetic.samples(), 1, kSamplesMax);
-    Between(path + ".testSamples", synthetic.test_samples(), 0, kSamplesMax);
+    Between(path + ".testSamples", synthetic.test_samples(), 1, kSamplesMax);
     if (data_.classes() < 1)
       Fail("train.data",
            "train.data.classes is missing; give the classes of the synthetic samples, as 10");

@@ -154,6 +154,8 @@ TEST(DataCheckTest, ChangesOfImagesAreChecked) {
               HasSubstr("train.data.augment.crop.padding is 0; expected 1 to 8192"));
   EXPECT_THAT(ErrorOfData(folder + "{resizedCrop: {areaMin: 2}}"),
               HasSubstr("resizedCrop.areaMin is 2; expected more than 0, at most 1"));
+  EXPECT_THAT(ErrorOfData(folder + "{resizedCrop: {areaMin: 0}}"),
+              HasSubstr("resizedCrop.areaMin is 0; expected more than 0"));
   EXPECT_THAT(ErrorOf({"train.data.augment={resizedCrop: {}}"}),
               HasSubstr("resizedCrop needs kind: imageFolder; use train.data.augment.crop"));
   EXPECT_THAT(ErrorOf({"train.data={kind: text, train: [/a], context: 8, augment: {flip: true}}"}),
@@ -168,6 +170,8 @@ TEST(DataCheckTest, SyntheticSamplesHaveAShapeAndClasses) {
           .spec.train()
           .data();
   EXPECT_EQ(filled.synthetic().test_samples(), 10);
+  EXPECT_THAT(ErrorOfData(synthetic + "{shape: [5], samples: 100, testSamples: 0}"),
+              HasSubstr("testSamples is 0; expected 1 to"));
   EXPECT_THAT(ErrorOfData(synthetic + "{samples: 100}"), HasSubstr("shape has 0 axes; expected 1"));
   EXPECT_THAT(ErrorOfData(synthetic + "{shape: [0], samples: 100}"), HasSubstr("shape[0] is 0;"));
   EXPECT_THAT(ErrorOfData(synthetic + "{shape: [65536, 65536], samples: 100}"),

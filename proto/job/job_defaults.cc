@@ -111,12 +111,12 @@ void FillShape(Program& program) {
   if (program.nproc_per_node().empty()) program.set_nproc_per_node("1");
 }
 
-void FillSamples(v1::DataSpec& data) {
+void FillSamples(const FieldOrigins& origins, v1::DataSpec& data) {
   if (data.has_csv() && data.csv().delimiter().empty()) data.mutable_csv()->set_delimiter(",");
   if (data.kind() == "imageFolder" && data.channels() == 0) data.set_channels(3);
-  if (data.augment().has_resized_crop() && data.augment().resized_crop().area_min() == 0)
+  if (data.augment().has_resized_crop() && !origins.Given("train.data.augment.resizedCrop.areaMin"))
     data.mutable_augment()->mutable_resized_crop()->set_area_min(kCropAreaMin);
-  if (data.has_synthetic() && data.synthetic().test_samples() == 0)
+  if (data.has_synthetic() && !origins.Given("train.data.synthetic.testSamples"))
     data.mutable_synthetic()->set_test_samples(DefaultTestSamples(data.synthetic()));
 }
 
@@ -126,7 +126,7 @@ void FillData(const FieldOrigins& origins, v1::DataSpec& data) {
   if (!IsText(data)) {
     if (data.mean().empty()) data.add_mean(0);
     if (data.std().empty()) data.add_std(1);
-    return FillSamples(data);
+    return FillSamples(origins, data);
   }
   if (origins.Given("train.data.vocabulary")) return;
   data.set_vocabulary(DefaultVocabulary(data));

@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import pathlib
 import shutil
+import signal
 import unittest
 
 from kit.cluster import Cluster, eventually
@@ -98,6 +100,40 @@ class CheckpointTest(unittest.TestCase):
                                           maxSteps=step + 5), "--resume", f"{first}@latest")
         self.assertIn(f"goes on from step {step}", self.cluster.dpctl("logs", second).stdout)
 
+    def stopping(self, name, epochs=10):
+        """Only the first evaluation is an improvement for earlyStop. The best is by the loss itself."""
+        job = self.saving(name, 4, epochs=epochs, model=NORMALIZED,
+                          earlyStop={"patience": 2, "minDelta": 100})
+        job["train"]["checkpoint"].update(keep=1, best={})
+        job["train"]["output"]["best"] = True
+        return {**job, "restart": {"maxRestarts": 1}}
+
+    def test_a_training_stops_early_and_leaves_its_best_weights_despite_kills(self):
+        undisturbed = self.run_job(self.stopping("undisturbed"))
+        job = self.stopping("killed")
+        job["env"] = {"TRAINER_STOPS_AT": "1:step:23"}
+        number = self.cluster.submit(job)
+        self.cluster.follow_until(number, "fault point")
+        os.kill(self.cluster.rank_pid(number, 1), signal.SIGKILL)
+        self.assertEqual(self.cluster.wait(number), 0, self.cluster.dpctl("logs", number).stdout)
+        self.assertEqual(self.cluster.describe(number)["generation"], 2)
+        self.assertEqual(self.weights("killed"), self.weights("undisturbed"))
+        for job in undisturbed, number:
+            described = self.cluster.describe(job)
+            self.assertRegex(described["stoppedEarly"],
+                             r"^loss of the test set has not improved on .* of step 10 by more than 100 in 2 eval")
+            self.assertIn("stopped-early", self.cluster.dpctl("events", job).stdout)
+            self.assertEqual(described["checkpoint"]["step"], 30)
+            best = described["bestCheckpoint"]
+            self.assertIn(best, self.checkpoints(job))
+            self.assertRegex(best["best"], "^loss 0[.]")
+        [directory] = (self.cluster.dir / "checkpoints").glob(f"job-{number}-*")
+        on_disk = {str(path) for path in directory.iterdir()}
+        self.assertEqual(on_disk, {one["path"] for one in self.checkpoints(number)})
+        log = self.cluster.dpctl("logs", number).stdout
+        self.assertIn("stops early after step 30", log)
+        self.assertIn("best checkpoint so far is of step", log)
+
     def test_a_directory_that_goes_away_costs_checkpoints_and_not_the_training(self):
         job = self.saving("unlucky", 5, epochs=100)
         job["env"] = {"TRAINER_STOPS_AT": "0:step:2"}
@@ -119,6 +155,11 @@ class CheckpointTest(unittest.TestCase):
 WITH_DROPOUT = {"layers": [
     {"conv2d": {"out": 4, "kernel": 3, "padding": 1}}, {"relu": {}}, {"maxPool2d": {"kernel": 2}},
     {"flatten": {}}, {"dropout": {"p": 0.3}}, {"linear": {"out": 10}}]}
+
+
+NORMALIZED = {"layers": [
+    {"conv2d": {"out": 4, "kernel": 3, "padding": 1}}, {"batchNorm": {"sync": True}}, {"relu": {}},
+    {"maxPool2d": {"kernel": 2}}, {"flatten": {}}, {"linear": {"out": 10}}]}
 
 
 if __name__ == "__main__":
