@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "worker/trainer/checkpoint/resume.h"
@@ -37,6 +38,7 @@ absl::StatusOr<int64_t> TakeBest(const std::optional<v1::Checkpoint>& best,
   if (choice.step == 0) return step;
   DP_ASSIGN_OR_RETURN(const std::optional<Resumed> taken,
                       Resume({{choice.path.data(), choice.sha256.data()}}, now, model, group));
+  DP_CHECK(taken.has_value());  // only without points there is none
   return taken->position.step;
 }
 
