@@ -10,8 +10,8 @@
 #include "base/status.h"
 #include "worker/engine/device/cpu/cpu_nan.h"
 #include "worker/engine/device/cpu/cpu_network.h"
-#include "worker/engine/device/cpu/cpu_optimizer.h"
 #include "worker/engine/device/device.h"
+#include "worker/engine/nn/host_optimizer.h"
 
 // A function of the OpenMP runtime that oneDNN links. Declared here because a compiler other than
 // the one that brought that runtime may have no omp.h.
@@ -85,7 +85,7 @@ class CpuDevice : public Device {
       const OptimizerOptions& options, const ParameterLayout& layout, absl::Span<float> values,
       absl::Span<const float> gradients) override {
     try {
-      return MakeCpuOptimizer(options, layout, values, gradients);
+      return MakeHostOptimizer(options, layout, values, gradients);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no memory for the optimizer's state of ", values.size(), " parameters"));

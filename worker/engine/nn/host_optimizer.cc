@@ -1,4 +1,4 @@
-#include "worker/engine/device/cpu/cpu_optimizer.h"
+#include "worker/engine/nn/host_optimizer.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,7 +15,7 @@ namespace dp::engine {
 namespace {
 
 // The part that all optimizers share: the memory that they read and write, and clipping.
-class CpuOptimizer : public Optimizer {
+class HostOptimizer : public Optimizer {
  public:
   struct Options {
     double clip_norm = 0;
@@ -24,7 +24,7 @@ class CpuOptimizer : public Optimizer {
     absl::Span<float> values;
     absl::Span<const float> gradients;
   };
-  explicit CpuOptimizer(Options options)
+  explicit HostOptimizer(Options options)
       : options_(std::move(options)),
         trained_(TrainedRanges(options_.layout)),
         average_(options_.average_decay > 0 ? options_.values.size() : 0) {}
@@ -74,10 +74,10 @@ class CpuOptimizer : public Optimizer {
   float gradient_norm_ = 0;
 };
 
-class CpuSgd final : public CpuOptimizer {
+class HostSgd final : public HostOptimizer {
  public:
-  CpuSgd(const SgdOptions& sgd, Options options)
-      : CpuOptimizer(std::move(options)), sgd_(sgd), velocity_(values().size()) {}
+  HostSgd(const SgdOptions& sgd, Options options)
+      : HostOptimizer(std::move(options)), sgd_(sgd), velocity_(values().size()) {}
 
  private:
   std::vector<OptimizerState> own_state() override {
@@ -104,10 +104,10 @@ class CpuSgd final : public CpuOptimizer {
   std::vector<float> velocity_;
 };
 
-class CpuAdamW final : public CpuOptimizer {
+class HostAdamW final : public HostOptimizer {
  public:
-  CpuAdamW(const AdamWOptions& adamw, Options options)
-      : CpuOptimizer(std::move(options)),
+  HostAdamW(const AdamWOptions& adamw, Options options)
+      : HostOptimizer(std::move(options)),
         adamw_(adamw),
         first_(values().size()),
         second_(values().size()) {}
@@ -130,18 +130,19 @@ class CpuAdamW final : public CpuOptimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> MakeCpuOptimizer(const OptimizerOptions& options,
-                                            const ParameterLayout& layout, absl::Span<float> values,
-                                            absl::Span<const float> gradients) {
+std::unique_ptr<Optimizer> MakeHostOptimizer(const OptimizerOptions& options,
+                                             const ParameterLayout& layout,
+                                             absl::Span<float> values,
+                                             absl::Span<const float> gradients) {
   DP_CHECK(values.size() == gradients.size());
   DP_CHECK(static_cast<int64_t>(values.size()) == layout.size);
-  CpuOptimizer::Options shared = {options.clip_norm, options.average_decay, layout, values,
-                                  gradients};
+  HostOptimizer::Options shared = {options.clip_norm, options.average_decay, layout, values,
+                                   gradients};
   return std::visit(Overloaded{[&](const SgdOptions& sgd) -> std::unique_ptr<Optimizer> {
-                                 return std::make_unique<CpuSgd>(sgd, std::move(shared));
+                                 return std::make_unique<HostSgd>(sgd, std::move(shared));
                                },
                                [&](const AdamWOptions& adamw) -> std::unique_ptr<Optimizer> {
-                                 return std::make_unique<CpuAdamW>(adamw, std::move(shared));
+                                 return std::make_unique<HostAdamW>(adamw, std::move(shared));
                                }},
                     options.update);
 }
