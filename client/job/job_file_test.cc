@@ -166,6 +166,17 @@ TEST(JobFileTest, TwoOfAOneofAreAnError) {
             "too; keep one");
 }
 
+TEST(JobFileTest, AnAlternativeWithoutFieldsMayBeItsName) {
+  auto job = ParseJobFile(kJob, "job.yaml", {"train.strategy=ddp", "train.loss=mse"});
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_TRUE(job->spec.train().strategy().has_ddp());
+  EXPECT_TRUE(job->spec.train().loss().has_mse());
+  EXPECT_TRUE(job->source.Given("train.strategy.ddp"));
+  EXPECT_EQ(ErrorWith("{sgd: {learningRate: 1e-2}}", "adamax"),
+            "job.yaml:18:14: train.optimizer is \"adamax\"; expected one of sgd, adamw, adam, or a "
+            "mapping of one of them to its fields");
+}
+
 TEST(JobFileTest, WhatIsNoJobAtAllSaysSo) {
   EXPECT_THAT(Error(""), HasSubstr("job.yaml: the file is empty"));
   EXPECT_THAT(Error("# only a comment\n"), HasSubstr("the file is empty"));

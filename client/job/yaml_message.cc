@@ -36,6 +36,12 @@ const FieldDescriptor* FindField(const Descriptor& type, const std::string& name
   return nullptr;
 }
 
+// Whether the message is a choice among messages, and nothing else.
+bool IsChoice(const Descriptor& type) {
+  return type.real_oneof_decl_count() == 1 &&
+         type.oneof_decl(0)->field_count() == type.field_count();
+}
+
 std::vector<std::string> FieldNames(const Descriptor& type) {
   std::vector<std::string> names;
   for (int i = 0; i < type.field_count(); ++i) names.emplace_back(type.field(i)->json_name());
@@ -52,6 +58,7 @@ class MessageFiller {
     const Descriptor& type = *message.GetDescriptor();
     // "- relu:" is complete for a message without fields.
     if (node.IsNull() && type.field_count() == 0) return absl::OkStatus();
+    if (node.IsScalar() && IsChoice(type)) return Choose(node, path, message);
     if (!node.IsMap()) return WrongType(node, path, MappingFor(node, type));
     std::set<std::string> seen;
     for (const auto& entry : node) {
@@ -67,6 +74,20 @@ class MessageFiller {
   }
 
  private:
+  // An alternative by its name alone: all its fields have their defaults.
+  absl::Status Choose(const YAML::Node& name, const std::string& path, Message& message) {
+    const Descriptor& type = *message.GetDescriptor();
+    const FieldDescriptor* field = FindField(type, name.Scalar());
+    if (field == nullptr || field->message_type() == nullptr) {
+      return WrongType(name, path,
+                       absl::StrCat("one of ", absl::StrJoin(FieldNames(type), ", "),
+                                    ", or a mapping of one of them to its fields"));
+    }
+    source_.Note(Child(path, name.Scalar()), PlaceOf(name));
+    message.GetReflection()->MutableMessage(&message, field);
+    return absl::OkStatus();
+  }
+
   // The expected kind of value in place of `node`. "- relu" lacks a colon.
   static std::string MappingFor(const YAML::Node& node, const Descriptor& type) {
     const FieldDescriptor* field = node.IsScalar() ? FindField(type, node.Scalar()) : nullptr;

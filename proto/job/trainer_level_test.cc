@@ -14,6 +14,7 @@ TEST(TrainerLevelTest, JobsOfEarlierReleasesNeedNone) {
   EXPECT_EQ(LevelWith({"train.optimizer={adamw: {learningRate: 0.1}}", "train.epochs=3",
                        "train.checkpoint={dir: /a, everySteps: 1}", "train.nodes=1:2"}),
             0);
+  EXPECT_EQ(LevelWith({"train.strategy=ddp"}), 0);
 }
 
 TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
