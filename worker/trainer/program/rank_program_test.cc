@@ -38,6 +38,10 @@ class PlayedWorlds final : public v1::Worlds::CallbackService {
     MutexLock lock(mu_);
     return insisted_;
   }
+  std::string stopped_early() const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return stopped_early_;
+  }
 
  private:
   static constexpr uint64_t kSealed = 1, kClosed = 2;  // world versions
@@ -78,6 +82,13 @@ class PlayedWorlds final : public v1::Worlds::CallbackService {
     insisted_.push_back(request->insist());
     return Answer(context);
   }
+  grpc::ServerUnaryReactor* StopEarly(grpc::CallbackServerContext* context,
+                                      const v1::StopEarlyRequest* request,
+                                      v1::StopEarlyResponse*) override {
+    MutexLock lock(mu_);
+    stopped_early_ = request->reason();
+    return Answer(context);
+  }
   static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
@@ -86,6 +97,7 @@ class PlayedWorlds final : public v1::Worlds::CallbackService {
 
   mutable Mutex mu_;
   std::vector<bool> insisted_ DP_GUARDED_BY(mu_);
+  std::string stopped_early_ DP_GUARDED_BY(mu_);
 };
 
 // The store of a generation that is over, as after a peer's failure.
@@ -141,13 +153,14 @@ class RankProgramTest : public ::testing::Test {
     std::ofstream(directory_ + "/" + split + "-labels-idx1-ubyte") << labels;
   }
 
-  absl::StatusOr<TrainingEnd> Run(int64_t steps, const std::string& more = "") {
+  absl::StatusOr<TrainingEnd> Run(int64_t steps, const std::string& more = "",
+                                  const std::string& saves = "") {
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
         absl::Substitute(R"(train { max_steps: $0 epochs: 9 global_batch_size: 4
                                     data { dir: '$1' }
                                     model { layers { flatten {} } layers { linear { out: 10 } } }
-                                    checkpoint { dir: '$1/checkpoints' every_steps: 100 } $2 })",
-                         steps, directory_, more),
+                                    checkpoint { dir: '$1/checkpoints' every_steps: 100 $3 } $2 })",
+                         steps, directory_, more, saves),
         worlds_.joined.mutable_spec()));
     return RunRank(environment_, Clock::System());
   }
@@ -178,6 +191,33 @@ TEST_F(RankProgramTest, TheJobsOwnCheckpointsComeBeforeThoseThatItWasToResume) {
     if (metric.event() == "resume") resumed_at.push_back(metric.step());
   EXPECT_THAT(resumed_at, ElementsAre(2));
   EXPECT_THAT(worlds_.insisted(), IsEmpty());
+}
+
+// The first of nine epochs is the only improvement, and the third the last one. The weights of so
+// high a learning rate are not the best.
+TEST_F(RankProgramTest, ATrainingThatStopsEarlyReportsWhyAndLeavesTheBestWeights) {
+  const std::string weights = directory_ + "/weights.safetensors";
+  const std::string more =
+      "evaluate_every: 1 early_stop { patience: 2 min_delta: 1e6 metric: 'loss' } "
+      "optimizer { sgd { learning_rate: 100 } } ";
+  const auto output = [&](bool best) {
+    return absl::Substitute("output { weights: '$0' best: $1 }", weights, best ? "true" : "false");
+  };
+  ASSERT_EQ(*Run(0, more + output(false)), TrainingEnd::kDone);
+  const std::string hash_of_last = checkpoints_.weights.sha256();
+  EXPECT_EQ(checkpoints_.on_record.front().step(), 6);
+  EXPECT_THAT(worlds_.stopped_early(),
+              ::testing::HasSubstr("loss of the test set has not improved on "));
+  checkpoints_.on_record.clear();
+  environment_.generation = Generation(2);
+  ASSERT_EQ(*Run(0, more + output(true), "best { metric: 'loss' }"), TrainingEnd::kDone);
+  int64_t best = 0;
+  for (const v1::Checkpoint& one : checkpoints_.on_record) {
+    if (!one.best().empty()) best = one.step();
+  }
+  EXPECT_GT(best, 0);
+  EXPECT_LT(best, 6);
+  EXPECT_NE(checkpoints_.weights.sha256(), hash_of_last);
 }
 
 TEST_F(RankProgramTest, ARankThatHasLostItsPeersDoesNotInsistOnceItsWorldIsClosed) {
