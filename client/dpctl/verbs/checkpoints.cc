@@ -20,7 +20,7 @@ class Checkpoints final : public Command {
  public:
   const char* name() const override { return "checkpoints"; }
   const char* summary() const override {
-    return "List the checkpoints that a job can go on from, the latest first, and its best one";
+    return "List the checkpoints that a job can go on from, the latest first";
   }
   const char* example() const override {
     return "dpctl checkpoints 7\n  dpctl submit job.yaml --resume 7@latest";
