@@ -157,11 +157,6 @@ TEST(JobCheckTest, LabelsWeighAsTheirClasses) {
   EXPECT_NE(CheckJob(Parsed(kMinimal, {nine, loss + "ignoreIndex=8"})), absl::OkStatus());
 }
 
-TEST(JobCheckTest, AStrategyIsOneOfThoseThatExist) {
-  EXPECT_EQ(CheckJob(Parsed(kMinimal, {"train.strategy=ddp"})), absl::OkStatus());
-  EXPECT_THAT(ErrorSetting("train.strategy={}"), HasSubstr("train.strategy is empty; give ddp"));
-}
-
 TEST(JobCheckTest, ADeviceWithoutAFasterWayTakesEitherDeterminism) {
   EXPECT_TRUE(Parsed(kMinimal).spec.train().deterministic());
   for (const std::string value : {"true", "false"}) {

@@ -27,6 +27,11 @@ constexpr double kDecayFactor = 0.1;
 // Evaluations that may pass without an improvement.
 constexpr int kPatience = 3;
 
+// Those of DiLoCo, but for shorter rounds: an epoch of a small training has few steps.
+constexpr int kSyncEvery = 100;
+constexpr double kOuterLearningRate = 0.7;
+constexpr double kOuterMomentum = 0.9;
+
 constexpr int kInfraRestarts = 10;
 constexpr int kHangRestarts = 3;
 constexpr int kStartupRestarts = 3;
@@ -101,6 +106,13 @@ void FillModel(const FieldOrigins& origins, v1::ModelSpec& model) {
     FillLayer(origins, absl::StrCat("train.model.layers[", i, "]"), *model.mutable_layers(i));
   }
   FillNames(model);
+}
+
+void FillLocalSgd(const FieldOrigins& origins, v1::LocalSgdStrategySpec& local) {
+  if (!origins.Given("train.strategy.localSgd.syncEvery")) local.set_sync_every(kSyncEvery);
+  if (!local.has_outer_learning_rate()) local.set_outer_learning_rate(kOuterLearningRate);
+  if (!local.has_outer_momentum()) local.set_outer_momentum(kOuterMomentum);
+  if (!local.has_nesterov()) local.set_nesterov(true);
 }
 
 // If only one of the two is given, the other is 1.
@@ -194,6 +206,8 @@ void FillTrain(const FieldOrigins& origins, v1::TrainSpec& train) {
   if (train.has_early_stop()) FillEarlyStop(origins, *train.mutable_early_stop());
   if (train.has_ema() && !train.ema().has_evaluate()) train.mutable_ema()->set_evaluate(true);
   if (train.has_checkpoint()) FillCheckpoint(origins, *train.mutable_checkpoint());
+  if (train.strategy().has_local_sgd())
+    FillLocalSgd(origins, *train.mutable_strategy()->mutable_local_sgd());
   if (train.has_model()) FillModel(origins, *train.mutable_model());
 }
 

@@ -19,6 +19,7 @@
 #include "proto/job/field_check.h"
 #include "proto/job/job_spec.h"
 #include "proto/job/model_layers.h"
+#include "proto/job/strategy_check.h"
 #include "proto/job/update_check.h"
 
 namespace dp {
@@ -84,7 +85,7 @@ class TrainCheck : private FieldCheck {
     Take(CheckUpdates(train, origins()));
     CheckLoss(train);
     if (first().ok()) Take(CheckEvaluations(train, origins()));
-    CheckStrategy(train);
+    Take(CheckStrategy(train, origins()));
   }
 
   void WeightsFile(const std::string& path, const std::string& file) {
@@ -127,11 +128,6 @@ class TrainCheck : private FieldCheck {
     const auto positive = [](double weight) { return weight > 0; };
     if (!loss.class_weights().empty() && !absl::c_any_of(loss.class_weights(), positive))
       Fail(weights, absl::StrCat(weights, " are all 0, so no sample counts; raise one"));
-  }
-
-  void CheckStrategy(const v1::TrainSpec& train) {
-    if (train.has_strategy() && train.strategy().kind_case() == v1::StrategySpec::KIND_NOT_SET)
-      Fail("train.strategy", "train.strategy is empty; give ddp, or leave it out");
   }
 
   void CheckBatch(const v1::TrainSpec& train) {

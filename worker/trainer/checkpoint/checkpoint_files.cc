@@ -135,6 +135,10 @@ absl::Status Scatter(const std::string& path, absl::string_view encoded, const s
 
 }  // namespace
 
+std::string NameOfPeersArray(int rank, absl::string_view array) {
+  return absl::StrCat("rank", rank, ".", array);
+}
+
 std::string JobLabel(JobId job, absl::Time submitted_at) {
   return absl::StrCat("job-", job.value(), "-",
                       absl::FormatTime("%Y%m%dT%H%M%E3SZ", submitted_at, absl::UTCTimeZone()));

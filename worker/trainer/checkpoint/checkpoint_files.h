@@ -25,6 +25,11 @@ struct OptimizerArray {
   std::vector<float> values;
 };
 
+// With local SGD: the outer optimizer's velocity, and the array of another rank's optimizer, whose
+// state is its own. Those of rank 0 have their plain names.
+inline constexpr char kOuterVelocity[] = "outer_velocity";
+std::string NameOfPeersArray(int rank, absl::string_view array);
+
 // The state of a training after one step, in host memory.
 struct TrainingState {
   v1::CheckpointManifest manifest;  // without `files`

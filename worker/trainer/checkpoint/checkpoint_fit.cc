@@ -37,6 +37,11 @@ std::string OptimizerOf(const v1::CheckpointManifest& manifest) {
   return manifest.optimizer().empty() ? "sgd" : manifest.optimizer();
 }
 
+// Strategies that keep the ranks alike save the same arrays.
+absl::string_view StrategyOf(const v1::CheckpointManifest& manifest) {
+  return manifest.local_sgd() ? "localSgd" : "ddp or one that is not localSgd";
+}
+
 }  // namespace
 
 absl::Status CheckFits(const v1::CheckpointManifest& checkpoint,
@@ -51,6 +56,7 @@ absl::Status CheckFits(const v1::CheckpointManifest& checkpoint,
       Same("train.stepsPerEpoch", checkpoint.steps_per_epoch(), now.steps_per_epoch()));
   DP_RETURN_IF_ERROR(Same("train.data.shuffle", checkpoint.shuffle(), now.shuffle()));
   DP_RETURN_IF_ERROR(Same("train.data.dropLast", checkpoint.drop_last(), now.drop_last()));
+  DP_RETURN_IF_ERROR(Same("train.strategy", StrategyOf(checkpoint), StrategyOf(now)));
   if (now.ema() && !checkpoint.ema())
     return absl::FailedPreconditionError(
         "the checkpoint has no average of the weights, and this job has train.ema; leave train.ema "
@@ -104,6 +110,7 @@ v1::CheckpointManifest ManifestOf(const TrainingPlan& plan, const Environment& e
   manifest.set_drop_last(plan.drop_last);
   manifest.set_steps_per_epoch(plan.steps_per_epoch);
   manifest.set_ema(plan.average_decay > 0);
+  manifest.set_local_sgd(plan.local_sgd.has_value());
   manifest.set_optimizer(OptimizerName(plan));
   manifest.set_schedule(NameOf(plan.schedule));
   for (const engine::Parameter& parameter : layout.parameters) {

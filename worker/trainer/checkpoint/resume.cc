@@ -30,6 +30,7 @@ struct Announcement {
   enum class Verdict : int32_t { kUnreadable, kRefused, kRead, kReading };
   Verdict verdict = Verdict::kUnreadable;
   Position position;
+  int32_t ranks = 1;                 // that the checkpoint's training had
   std::array<char, 1024> text = {};  // why it was refused, or what differs
 
   void Say(const std::string& words) {
@@ -85,6 +86,8 @@ class Resumption {
           return absl::FailedPreconditionError(absl::StrCat(path, ": ", text));
         case Announcement::Verdict::kRead:
           DP_RETURN_IF_ERROR(Share(state, choice.rank));
+          if (model_.outer)
+            DP_RETURN_IF_ERROR(ShareOuterState(state, announcement.ranks, choice.rank));
           return Resumed{announcement.position, path, MessageOf(choice.point, text)};
       }
     }
@@ -136,7 +139,8 @@ class Resumption {
       announcement.Say(std::string(fits.message()));
       return std::nullopt;
     }
-    absl::StatusOr<TrainingState> state = ReadTensors(path, *manifest, model_.layout, ArrayNames());
+    absl::StatusOr<TrainingState> state =
+        ReadTensors(path, *manifest, model_.layout, ArrayNames(*manifest));
     if (!state.ok()) {
       GiveUpOn(point, state.status());
       return std::nullopt;
@@ -144,6 +148,7 @@ class Resumption {
     ReachFaultPoint("resume");
     announcement.verdict = Announcement::Verdict::kRead;
     announcement.position = PositionOf(*manifest);
+    announcement.ranks = std::max(1, manifest->world_size());
     announcement.Say(OtherBits(*manifest, now_));
     return *std::move(state);
   }
@@ -190,9 +195,34 @@ class Resumption {
     return group_.Broadcast(Bytes(array), root)->Wait();
   }
 
-  std::vector<std::string> ArrayNames() const {
+  // Each rank goes on with the arrays of its own optimizer. If the checkpoint's training had fewer
+  // ranks, the later ones begin again with those of rank 0, and so on.
+  absl::Status ShareOuterState(const std::optional<TrainingState>& state, int ranks, int root) {
+    std::vector<float> shared(static_cast<size_t>(model_.layout.size));
+    const std::vector<engine::OptimizerState> own = model_.optimizer->state();
+    const auto share = [&](size_t index) {
+      if (state) shared = state->optimizer[index].values;
+      return group_.on_host().Broadcast(Bytes(absl::MakeSpan(shared)), root)->Wait();
+    };
+    DP_RETURN_IF_ERROR(share(own.size()));
+    model_.outer->velocity = shared;
+    for (size_t i = own.size(); i < own.size() * static_cast<size_t>(ranks); ++i) {
+      DP_RETURN_IF_ERROR(share(i + 1));
+      const bool mine = group_.rank() % ranks == static_cast<int>(i / own.size());
+      if (mine) model_.device->Write(shared, own[i % own.size()].values);
+    }
+    return absl::OkStatus();
+  }
+
+  // In the order of TrainingState::optimizer.
+  std::vector<std::string> ArrayNames(const v1::CheckpointManifest& manifest) const {
+    const std::vector<engine::OptimizerState> own = model_.optimizer->state();
     std::vector<std::string> names;
-    for (const auto& array : model_.optimizer->state()) names.emplace_back(array.name);
+    for (const auto& array : own) names.emplace_back(array.name);
+    if (!model_.outer) return names;
+    names.emplace_back(kOuterVelocity);
+    for (int rank = 1; rank < manifest.world_size(); ++rank)
+      for (const auto& array : own) names.push_back(NameOfPeersArray(rank, array.name));
     return names;
   }
 

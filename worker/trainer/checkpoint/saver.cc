@@ -42,6 +42,19 @@ v1::EarlyStopState Saved(const EarlyStopState& state) {
   return saved;
 }
 
+// Local SGD keeps these arrays in host memory, so they need no snapshot.
+void AddOuterState(const RankModel& model, TrainingState& state) {
+  if (!model.outer) return;
+  state.optimizer.push_back({.name = kOuterVelocity, .values = model.outer->velocity});
+  const std::vector<engine::OptimizerState> own = model.optimizer->state();
+  const std::vector<std::vector<float>>& peers = model.outer->of_peers;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    const int rank = static_cast<int>(i / own.size()) + 1;
+    state.optimizer.push_back(
+        {.name = NameOfPeersArray(rank, own[i % own.size()].name), .values = peers[i]});
+  }
+}
+
 }  // namespace
 
 Saver::Saver(const Options& options, const Environment& environment, const RankModel& model,
@@ -198,6 +211,7 @@ absl::StatusOr<Saver::Pending> Saver::StateAt(const Position& position) const {
     arrays.push_back(array.values);
     state.optimizer.push_back({.name = std::string(array.name), .values = {}});
   }
+  AddOuterState(model_, state);
   DP_ASSIGN_OR_RETURN(auto snapshot, model_.device->TakeSnapshot(arrays));
   return Pending{.state = std::move(state), .snapshot = std::move(snapshot)};
 }
@@ -205,7 +219,7 @@ absl::StatusOr<Saver::Pending> Saver::StateAt(const Position& position) const {
 absl::Status Saver::ReadSnapshot(Pending& pending) {
   DP_ASSIGN_OR_RETURN(std::vector<std::vector<float>> arrays, pending.snapshot->Take());
   pending.snapshot.reset();
-  DP_CHECK(arrays.size() == 1 + pending.state.optimizer.size());
+  DP_CHECK(arrays.size() <= 1 + pending.state.optimizer.size());
   pending.state.values = std::move(arrays[0]);
   for (size_t i = 1; i < arrays.size(); ++i) {
     pending.state.optimizer[i - 1].values = std::move(arrays[i]);

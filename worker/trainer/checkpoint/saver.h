@@ -71,7 +71,8 @@ class Saver {
  private:
   // A checkpoint in flight. Only the saver's thread touches it once it has begun.
   struct Pending {
-    TrainingState state;  // its arrays have names, and no values until the snapshot is read
+    // Its arrays have names. Those of the device have no values until the snapshot is read.
+    TrainingState state;
     std::unique_ptr<engine::Snapshot> snapshot;  // of the values, then the optimizer's arrays
     std::string best = {};  // if it is to be the best one: the metric and its value
     // Set if this generation has written it before; only the mark is new then.

@@ -49,6 +49,7 @@ TrainLoop::TrainLoop(const Parts& parts)
 absl::StatusOr<TrainingEnd> TrainLoop::Run() {
   parts_.progress.Started();
   parts_.reducer.SetOrder(parts_.progress.position().sum_order);
+  if (parts_.model.outer) DP_RETURN_IF_ERROR(BeginRounds());
   const absl::StatusOr<TrainingEnd> end = RunEpochs();
   if (end.ok() && !stepped_) parts_.first_step_done();
   // The device's queue may wait for peers that will never answer. A loss that is not finite
@@ -66,9 +67,13 @@ absl::Status TrainLoop::StepDone(const engine::StepTail& tail, int64_t samples) 
     DP_RETURN_IF_ERROR(CheckFinite("norm of the gradients", tail.gradient_norm));
     report.gradient_norm = tail.gradient_norm;
   }
+  Report(report);
+  return absl::OkStatus();
+}
+
+void TrainLoop::Report(const StepReport& report) {
   parts_.progress.StepDone(report);
   if (!std::exchange(stepped_, true)) parts_.first_step_done();
-  return absl::OkStatus();
 }
 
 absl::Status TrainLoop::SaveEnd() {
@@ -97,7 +102,7 @@ absl::Status TrainLoop::RunEpoch(int epoch) {
   while (!epoch_begun() && !finished() && !leaving_) DP_RETURN_IF_ERROR(RunPass());
   if (leaving_) return absl::OkStatus();
   parts_.progress.EpochDone();
-  return CheckWeights(epoch);
+  return CheckWeights(absl::StrCat("epoch ", epoch));
 }
 
 bool TrainLoop::epoch_begun() const {
@@ -107,7 +112,8 @@ bool TrainLoop::epoch_begun() const {
 
 absl::Status TrainLoop::RunPass() {
   const Position& at = parts_.progress.position();
-  const int64_t step = (at.epoch - 1) * steps_of_epoch_ + at.step_of_epoch;
+  const int64_t step =
+      (at.epoch - 1) * steps_of_epoch_ + at.step_of_epoch + static_cast<int64_t>(begun_.size());
   const int64_t steps_of_pass = parts_.sampler.steps();
   parts_.sampler.SetEpoch(static_cast<uint64_t>(step / steps_of_pass));
   const int64_t first_step = step % steps_of_pass;
@@ -116,23 +122,23 @@ absl::Status TrainLoop::RunPass() {
 
 absl::Status TrainLoop::RunSteps(int64_t first_step) {
   engine::Prefetch prefetch(parts_.train_set, parts_.sampler, first_step,
-                            static_cast<uint64_t>(parts_.progress.steps()),
+                            static_cast<uint64_t>(steps_begun()),
                             parts_.plan.data.prefetch_threads);
   while (!epoch_begun() && !finished() && !leaving_) {
     const engine::Prefetch::Step* step = prefetch.Next();
     if (step == nullptr) return prefetch.status();
-    DP_RETURN_IF_ERROR(RunStep(*step));
+    DP_RETURN_IF_ERROR(parts_.model.outer ? RunLocalStep(*step) : RunStep(*step));
   }
   return absl::OkStatus();
 }
 
 // The loss does not show what the last step made of the weights, nor what a relu hides.
-absl::Status TrainLoop::CheckWeights(int epoch) const {
+absl::Status TrainLoop::CheckWeights(absl::string_view after) const {
   DP_ASSIGN_OR_RETURN(const bool finite,
                       parts_.model.device->AllFinite(parts_.model.values->span()));
   if (finite) return absl::OkStatus();
   return absl::OutOfRangeError(absl::StrCat(
-      "the weights hold infinite values or no numbers after epoch ", epoch,
+      "the weights hold infinite values or no numbers after ", after,
       "; lower the learning rate, or look for values in the data that are out of scale"));
 }
 
@@ -169,21 +175,27 @@ void TrainLoop::TellSaved() {
 }
 
 absl::Status TrainLoop::ComputeGradients(const engine::Prefetch::Step& step) {
+  DP_ASSIGN_OR_RETURN(const Computed computed, ComputeParts(step));
+  return BackwardOfLast(step, computed);
+}
+
+absl::StatusOr<TrainLoop::Computed> TrainLoop::ComputeParts(const engine::Prefetch::Step& step) {
   RankModel& model = parts_.model;
   engine::Batch share = step.batch;
   DP_ASSIGN_OR_RETURN(share.loss_factor, LossFactorOf(step));
   const int last = PartsOf(step) - 1;
-  double loss_sum = 0;
+  Computed computed{.accumulated = last > 0};
   for (int part = 0; part <= last; ++part) {
     const engine::Batch batch = step_parts_.PartOf(share, part);
-    loss_sum += model.network->Forward(batch, engine::Mode::kTrain).loss_sum;
+    computed.loss_sum += model.network->Forward(batch, engine::Mode::kTrain).loss_sum;
     if (part == last) break;
     model.network->Backward(ScaleOf(step), [](int) {});
     const auto size = static_cast<size_t>(model.layout.size);
     model.device->Accumulate(model.gradients->span().first(size), /*first=*/part == 0,
                              model.accumulated->span());
   }
-  return BackwardOfLast(step, loss_sum * share.loss_factor, /*accumulated=*/last > 0);
+  computed.loss_sum *= share.loss_factor;
+  return computed;
 }
 
 // Layers that normalize over all ranks are collectives. Each rank therefore computes as many parts
@@ -215,14 +227,14 @@ absl::StatusOr<float> TrainLoop::LossFactorOf(const engine::Prefetch::Step& step
 
 // Scales a rank's share so that the mean over ranks is the mean over the global batch, of images or
 // of tokens (sampler.h). The loss is averaged in the same way, as one more gradient.
-absl::Status TrainLoop::BackwardOfLast(const engine::Prefetch::Step& step, double loss_sum,
-                                       bool accumulated) {
+absl::Status TrainLoop::BackwardOfLast(const engine::Prefetch::Step& step,
+                                       const Computed& computed) {
   const float scale = ScaleOf(step);
-  parts_.model.WriteTail({.loss = static_cast<float>(loss_sum) * scale,
+  parts_.model.WriteTail({.loss = static_cast<float>(computed.loss_sum) * scale,
                           .leaving = parts_.asked_to_leave() ? 1.0f : 0.0f});
   parts_.reducer.BeginBackward(engine::Reducer::Sync::kYes);
-  parts_.model.network->Backward(scale, [this, accumulated](int index) {
-    if (accumulated) AddAccumulated(index);
+  parts_.model.network->Backward(scale, [this, &computed](int index) {
+    if (computed.accumulated) AddAccumulated(index);
     parts_.reducer.GradientReady(index);
   });
   DP_RETURN_IF_ERROR(parts_.model.device->status());

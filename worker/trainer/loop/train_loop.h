@@ -39,7 +39,9 @@ enum class TrainingEnd {
 
 // Trains one rank's replica over the plan's epochs. Each step runs forward and backward on the
 // rank's share of the global batch and averages gradients over ranks during backward. Every rank
-// then takes the same optimizer step. The parts must outlive the loop. Not thread-safe.
+// then takes the same optimizer step. Local SGD averages weights instead, once in a round of steps
+// (nn/outer_step.h). Reports, evaluations, checkpoints and the end of the training then fall on the
+// end of a round. The parts must outlive the loop. Not thread-safe.
 class TrainLoop {
  public:
   struct Parts {
@@ -53,7 +55,7 @@ class TrainLoop {
     Progress& progress;
     Saver* saver = nullptr;  // rank 0 only, if checkpoints are made
     // Takes the steps, with `reducer` unless this rank is alone. If null, `model` and `reducer`
-    // take the steps.
+    // take the steps, as they must for local SGD.
     engine::StepProgram* program = nullptr;
     // Whether this rank knows that all ranks are to leave. Called before each step.
     std::function<bool()> asked_to_leave = [] { return false; };
@@ -84,6 +86,20 @@ class TrainLoop {
   absl::Status RunSteps(int64_t first_step);
   absl::Status RunStep(const engine::Prefetch::Step& step);
   void TraceStep();
+  // A step of local SGD: this rank's weights alone move. The last step of a round ends the round.
+  absl::Status RunLocalStep(const engine::Prefetch::Step& step);
+  absl::Status BeginRounds();
+  bool round_begun() const;
+  // Ends a round: moves the anchor by the mean of what the ranks' steps have changed, and gives all
+  // ranks the anchor.
+  absl::Status EndRound();
+  absl::StatusOr<engine::StepTail> ReduceRound();
+  absl::Status MoveAnchor();
+  void ReportRound(const engine::StepTail& averaged);
+  // Saves if a checkpoint is due, or if the training ends here. Every rank calls it.
+  absl::Status SaveAfterRound();
+  // Sends the arrays of the ranks' optimizers to rank 0.
+  absl::Status GatherOptimizers();
   // As RunSteps with the program, which begins the next step before the tail of this one is known.
   absl::Status RunProgram(int64_t first_step);
   absl::Status RunProgram(const std::function<const engine::Prefetch::Step*()>& next);
@@ -100,23 +116,30 @@ class TrainLoop {
   // Batch::loss_factor of this step. A collective where labels weigh differently. Errors: the
   // group's; OutOfRange no label of the global batch counts.
   absl::StatusOr<float> LossFactorOf(const engine::Prefetch::Step& step);
-  // Backward of the last part of this rank's share, whose losses add up to `loss_sum`. Adds the
-  // gradients of the parts before, if there are any.
-  absl::Status BackwardOfLast(const engine::Prefetch::Step& step, double loss_sum,
-                              bool accumulated);
+  // This rank's share of a step, up to the backward of its last part.
+  struct Computed {
+    double loss_sum = 0;
+    bool accumulated = false;  // gradients of the parts before wait for those of the last
+  };
+  // Errors: LossFactorOf's.
+  absl::StatusOr<Computed> ComputeParts(const engine::Prefetch::Step& step);
+  // Backward of the last part. Adds the gradients of the parts before, if there are any.
+  absl::Status BackwardOfLast(const engine::Prefetch::Step& step, const Computed& computed);
   void AddAccumulated(int index);
   absl::Status CheckFinite(absl::string_view what, double number) const;
   float ScaleOf(const engine::Prefetch::Step& step) const;
-  // Steps that were begun, including those in flight in the program.
+  // Steps that were begun, including those in flight in the program or in the round.
   int64_t steps_begun() const;
   engine::OptimizerStep OptimizerStepOf(int64_t number) const;
-  absl::Status CheckWeights(int epoch) const;
+  // `after` names the step or the epoch in errors.
+  absl::Status CheckWeights(absl::string_view after) const;
   absl::Status EvaluateAfter(int epoch);
   absl::StatusOr<Evaluation> EvaluateResult(int batch);
   bool StopsEarly() const;
   void TellSaved();
   // Reports a step of all ranks with this averaged tail, unless its norm is not finite.
   absl::Status StepDone(const engine::StepTail& tail, int64_t samples);
+  void Report(const StepReport& report);
   bool finished() const { return steps_begun() >= steps_total_; }
   // Whether all steps of the current epoch were begun.
   bool epoch_begun() const;
@@ -125,7 +148,10 @@ class TrainLoop {
   const int64_t steps_of_epoch_;
   const int64_t steps_total_;
   StepParts step_parts_;
-  std::deque<int64_t> begun_;         // samples of each step in flight in the program
+  // Samples of each step in flight in the program, or of each step of a round that has not ended.
+  std::deque<int64_t> begun_;
+  double round_loss_ = 0;             // the round's losses, each times its step's samples
+  bool round_leaving_ = false;        // this rank was asked to leave in the round
   std::optional<int64_t> last_step_;  // set after a request to leave, by the program
   bool leaving_ = false;
   bool stepped_ = false;

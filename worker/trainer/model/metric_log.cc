@@ -47,6 +47,13 @@ std::string ReadableEvaluation(const v1::Metric& m) {
   return line;
 }
 
+// The bytes of local SGD. Empty for other strategies.
+std::string BytesText(const v1::Metric& m) {
+  if (!m.has_ddp_bytes_per_step()) return "";
+  return absl::StrFormat(" reduces %.2f%% of ddp's bytes",
+                         100 * m.reduced_bytes_per_step() / m.ddp_bytes_per_step());
+}
+
 std::string ReadableEnd(const v1::Metric& m) {
   std::string line = absl::StrFormat("finished %d steps in %.1f s", m.step(), m.seconds());
   if (m.has_accuracy()) absl::StrAppendFormat(&line, ", test accuracy %.4f", m.accuracy());
@@ -91,8 +98,8 @@ std::string Readable(const v1::Metric& m) {
                            m.threads());
   }
   if (m.event() == "epoch") {
-    return absl::StrFormat("epoch %d/%d loss %.4f%s", m.epoch(), m.epochs_total(), m.loss(),
-                           RateText(m));
+    return absl::StrFormat("epoch %d/%d loss %.4f%s%s", m.epoch(), m.epochs_total(), m.loss(),
+                           RateText(m), BytesText(m));
   }
   if (m.event() == "eval") {
     return ReadableEvaluation(m);

@@ -36,17 +36,21 @@ void Progress::Resumed(const Position& position, v1::Metric told) {
 void Progress::EpochBegan(int epoch) {
   epoch_began_ = step_began_ = clock_.Now();
   samples_here_ = 0;
+  sent_ = {.steps = 0};
   if (epoch == at_.epoch) return;
   at_ = {
       .step = at_.step, .epoch = epoch, .sum_order = at_.sum_order, .early_stop = at_.early_stop};
 }
 
 void Progress::StepDone(const StepReport& report) {
-  ++at_.step;
-  ++at_.step_of_epoch;
+  at_.step += report.steps;
+  at_.step_of_epoch += report.steps;
   at_.epoch_loss_sum += report.loss * static_cast<double>(report.samples);
   at_.epoch_samples += report.samples;
   samples_here_ += report.samples;
+  sent_.steps += report.steps;
+  sent_.reduced_bytes += report.reduced_bytes;
+  sent_.ddp_bytes += report.ddp_bytes;
   learning_rate_ = report.learning_rate;
   if (options_.rank != 0) return;
   v1::Metric metric = NewMetric("step");
@@ -54,6 +58,7 @@ void Progress::StepDone(const StepReport& report) {
   metric.set_learning_rate(report.learning_rate);
   if (report.gradient_norm) metric.set_gradient_norm(*report.gradient_norm);
   SetRate(report.samples, step_began_, metric);
+  SetBytes(report, metric);
   log_.Write(metric);
   step_began_ = clock_.Now();
 }
@@ -65,6 +70,7 @@ void Progress::EpochDone() {
   metric.set_epochs_total(options_.epochs_total);
   if (learning_rate_) metric.set_learning_rate(*learning_rate_);
   SetRate(samples_here_, epoch_began_, metric);
+  SetBytes(sent_, metric);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   metric.set_samples(static_cast<int32_t>(std::min(at_.epoch_samples, kMost)));
   log_.Write(metric);
@@ -136,6 +142,13 @@ void Progress::SetRate(int64_t samples, absl::Time since, v1::Metric& metric) co
   const int64_t tokens = options_.tokens_per_sample;
   if (tokens == 0) return metric.set_images_per_second(rate);
   metric.set_tokens_per_second(rate * static_cast<double>(tokens));
+}
+
+void Progress::SetBytes(const StepReport& report, v1::Metric& metric) {
+  if (report.ddp_bytes == 0) return;
+  const auto steps = static_cast<double>(report.steps);
+  metric.set_reduced_bytes_per_step(static_cast<double>(report.reduced_bytes) / steps);
+  metric.set_ddp_bytes_per_step(static_cast<double>(report.ddp_bytes) / steps);
 }
 
 }  // namespace dp::trainer

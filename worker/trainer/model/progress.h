@@ -29,12 +29,16 @@ struct Position {
   EarlyStopState early_stop = {};
 };
 
-// An optimizer step of all ranks, as it is reported.
+// An optimizer step of all ranks, or a round of local SGD, as it is reported.
 struct StepReport {
   double loss = 0;      // mean over the samples
   int64_t samples = 0;  // of all ranks
   double learning_rate = 0;
   std::optional<double> gradient_norm = {};  // if gradients are clipped
+  int64_t steps = 1;
+  // With local SGD: the bytes that each rank gave to all-reduces, and what ddp's steps would give.
+  int64_t reduced_bytes = 0;
+  int64_t ddp_bytes = 0;
 };
 
 // Reports a rank's progress as metrics (proto/dp/v1/metrics.proto). Every rank reports its start
@@ -80,6 +84,7 @@ class Progress {
  private:
   v1::Metric NewMetric(absl::string_view event) const;
   void SetRate(int64_t samples, absl::Time since, v1::Metric& metric) const;
+  static void SetBytes(const StepReport& report, v1::Metric& metric);
 
   const Options options_;
   MetricLog& log_;
@@ -93,6 +98,7 @@ class Progress {
   absl::Time epoch_began_;
   absl::Time step_began_;
   int64_t samples_here_ = 0;
+  StepReport sent_;  // the epoch's steps and bytes
 };
 
 }  // namespace dp::trainer

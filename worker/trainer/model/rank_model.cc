@@ -165,6 +165,10 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
   DP_ASSIGN_OR_RETURN(model.optimizer, model.device->MakeOptimizer(
                                            {plan.optimizer, plan.clip_norm, plan.average_decay},
                                            model.layout, model.values->span(), gradients));
+  if (plan.local_sgd) {
+    const auto size = static_cast<size_t>(model.layout.size);
+    model.outer = {.anchor = std::vector<float>(size), .velocity = std::vector<float>(size)};
+  }
   model.average_evaluates = plan.average_decay > 0 && plan.average_evaluates;
   return model;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,16 @@
 #include "worker/trainer/model/training_plan.h"
 
 namespace dp::trainer {
+
+// The state of local SGD on one rank beside its replica, in host memory. All arrays are in the
+// layout of the parameters.
+struct OuterState {
+  std::vector<float> anchor;    // the weights with which all ranks began the round
+  std::vector<float> velocity;  // of the outer optimizer
+  // The arrays of the other ranks' optimizers, rank by rank, each rank's in the order of
+  // Optimizer::state(). Only rank 0 has them, at the end of a round that is saved.
+  std::vector<std::vector<float>> of_peers;
+};
 
 // One rank's replica: the compiled network with its flat arrays and its optimizer. The step's tail
 // lies behind the last gradient and is averaged with the gradients.
@@ -28,6 +39,7 @@ struct RankModel {
   std::unique_ptr<engine::Array> accumulated;
   std::unique_ptr<engine::Network> network;
   std::unique_ptr<engine::Optimizer> optimizer;
+  std::optional<OuterState> outer;  // only for local SGD
   engine::Loss loss;
   bool average_evaluates = false;
 

@@ -113,6 +113,15 @@ absl::StatusOr<CheckpointPlan> CheckpointsOf(const v1::CheckpointSpec& spec) {
   return plan;
 }
 
+std::optional<LocalSgdPlan> LocalSgdOf(const v1::StrategySpec& strategy) {
+  if (!strategy.has_local_sgd()) return std::nullopt;
+  const v1::LocalSgdStrategySpec& spec = strategy.local_sgd();
+  return LocalSgdPlan{.sync_every = spec.sync_every(),
+                      .outer = {.learning_rate = spec.outer_learning_rate(),
+                                .momentum = spec.outer_momentum(),
+                                .nesterov = spec.nesterov()}};
+}
+
 }  // namespace
 
 int64_t TokensPerSample(const TrainingPlan& plan) {
@@ -165,6 +174,7 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   plan.average_decay = train.ema().decay();
   plan.average_evaluates = !train.ema().has_evaluate() || train.ema().evaluate();
   for (const v1::ParameterGroupSpec& group : train.groups()) plan.groups.push_back(GroupOf(group));
+  plan.local_sgd = LocalSgdOf(train.strategy());
   if (!train.backend().empty()) plan.backend = train.backend();
   plan.threads = OrDefault(spec.threads_per_rank(), 1);
   plan.bucket_bytes_max = static_cast<int64_t>(OrDefault(train.bucket_cap_mb(), 25.0) * (1 << 20));

@@ -18,6 +18,7 @@
 #include "worker/engine/device/device.h"
 #include "worker/engine/nn/adamw.h"
 #include "worker/engine/nn/learning_rate.h"
+#include "worker/engine/nn/outer_step.h"
 #include "worker/engine/nn/sgd.h"
 #include "worker/trainer/model/early_stop.h"
 #include "worker/trainer/model/parameter_groups.h"
@@ -56,6 +57,12 @@ struct DataPlan {
   int classes = 0;  // as the job gives them; 0: the labels decide
 };
 
+// Ranks train by themselves, and meet after every round of steps.
+struct LocalSgdPlan {
+  int64_t sync_every = 1;  // steps of a round
+  engine::OuterOptions outer;
+};
+
 // A train job's settings, with all defaults filled in (docs/job-file.md lists them).
 struct TrainingPlan {
   uint64_t seed = 0;
@@ -75,8 +82,9 @@ struct TrainingPlan {
   engine::LearningRateSchedule schedule;
   double clip_norm = 0;  // 0: gradients are not clipped
   std::vector<ParameterGroup> groups;
-  double average_decay = 0;       // 0: no average of the weights is kept
-  bool average_evaluates = true;  // evaluations and the final weights take it
+  double average_decay = 0;               // 0: no average of the weights is kept
+  bool average_evaluates = true;          // evaluations and the final weights take it
+  std::optional<LocalSgdPlan> local_sgd;  // none: gradients are averaged in each step
   std::string backend = "auto";
   int threads = 1;
   int64_t bucket_bytes_max = 25 << 20;

@@ -293,12 +293,12 @@ class RankProgram {
   }
 
   // A trace shows the reducer's work, so a rank that is alone gets a reducer only for a trace.
-  // Null, too, for steps in parts, which no program takes.
+  // Null, too, for steps in parts and for local SGD, which no program takes.
   absl::StatusOr<std::unique_ptr<engine::StepProgram>> MakeProgram(
       const TrainingPlan& plan, const engine::Dataset& data,
       const engine::GlobalBatchSampler& sampler, const engine::Group& group,
       engine::Reducer& reducer, RankModel& model) const {
-    if (plan.accumulate > 1) return nullptr;
+    if (plan.accumulate > 1 || plan.local_sgd) return nullptr;
     const bool alone = group.size() == 1 && plan.trace_file.empty();
     auto program = model.device->MakeStepProgram({.network = *model.network,
                                                   .optimizer = *model.optimizer,

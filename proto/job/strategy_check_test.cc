@@ -1,0 +1,52 @@
+#include "proto/job/strategy_check.h"
+
+#include "proto/job/testing/parsed_job.h"
+
+namespace dp {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(StrategyCheckTest, AStrategyIsOneOfThoseThatExist) {
+  EXPECT_EQ(CheckJob(Parsed(kMinimal, {"train.strategy=ddp"})), absl::OkStatus());
+  EXPECT_EQ(CheckJob(Parsed(kMinimal, {"train.strategy=localSgd"})), absl::OkStatus());
+  EXPECT_THAT(ErrorSetting("train.strategy={}"),
+              HasSubstr("train.strategy is empty; give ddp or localSgd"));
+}
+
+TEST(StrategyCheckTest, LocalSgdHasTheDefaultsOfDiLoCo) {
+  const auto local =
+      Parsed(kMinimal, {"train.strategy=localSgd"}).spec.train().strategy().local_sgd();
+  EXPECT_EQ(local.sync_every(), 100);
+  EXPECT_EQ(local.outer_learning_rate(), 0.7);
+  EXPECT_EQ(local.outer_momentum(), 0.9);
+  EXPECT_TRUE(local.nesterov());
+}
+
+TEST(StrategyCheckTest, NumbersOfLocalSgdHaveTheirRanges) {
+  const auto error = [](const std::string& fields) {
+    return ErrorSetting("train.strategy={localSgd: {" + fields + "}}");
+  };
+  EXPECT_THAT(error("syncEvery: 0"), HasSubstr("localSgd.syncEvery is 0; expected 1 to"));
+  EXPECT_THAT(error("outerLearningRate: 0"), HasSubstr("is 0; expected more than 0"));
+  EXPECT_THAT(error("outerMomentum: 1"), HasSubstr("is 1; expected at least 0 and below 1"));
+}
+
+TEST(StrategyCheckTest, RanksOfLocalSgdDoNotMeetWithinAStep) {
+  const std::string by_local = std::string(kMinimal) + "  strategy: localSgd\n";
+  EXPECT_THAT(ErrorSetting("train.loss={crossEntropy: {ignoreIndex: 255}}", by_local),
+              HasSubstr("for which ranks meet in every step"));
+  EXPECT_THAT(ErrorSetting("train.model={layers: [{batchNorm: {sync: true}}, {flatten: {}}, "
+                           "{linear: {out: 10}}]}",
+                           by_local),
+              HasSubstr("layers[0].batchNorm.sync is true, and with train.strategy localSgd"));
+}
+
+TEST(StrategyCheckTest, LocalSgdKeepsNoAverageOfTheWeights) {
+  EXPECT_THAT(
+      ErrorSetting("train.ema={decay: 0.9}", std::string(kMinimal) + "  strategy: localSgd\n"),
+      HasSubstr("train.ema follows every step"));
+}
+
+}  // namespace
+}  // namespace dp
