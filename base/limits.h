@@ -88,6 +88,8 @@ inline constexpr size_t kGpuWordBytesMax = 128;
 
 // A worker with more slots than this is a typing error.
 inline constexpr int kSlotsMax = 1'024;
+// Devices of one rank, on which it computes replicas or layers. Each takes a thread at least.
+inline constexpr int kDevicesPerRankMax = 64;
 
 // The lines of a rank's output that a failure keeps: enough to see why, few enough for the journal.
 // The log has all lines.

@@ -19,7 +19,7 @@ def rooms(folder, names):
 SERVER_CORE = ["server/policy", "server/core", "server/core/access", "base/security", "store", "base"]
 SERVER_CALLS = ["server/convert", "server/callers", "server/driver", "proto", *SERVER_CORE]
 COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local exchange gloo mpi cuda nccl shm hierarchical"), "store", "base"]
-ENGINE = [*COLLECTIVES, *rooms("worker/engine", "ddp nn data device")]
+ENGINE = [*COLLECTIVES, *rooms("worker/engine", "ddp nn data device device/replicas")]
 CUDA = "worker/engine/device/cuda"
 AGENT_ROOMS = rooms("worker/agent", "accounts sandbox processes gpus spool launch stores")
 TRAINER_ROOMS = rooms("worker/trainer", "model checkpoint loop program")
@@ -76,6 +76,7 @@ MAY_INCLUDE = {
     "worker/engine/ddp": ["worker/engine/collectives", "worker/engine/nn", "base"],
     "worker/engine/device": ["worker/engine/nn", "base"],
     "worker/engine/device/cpu": ["worker/engine/device", "worker/engine/nn", "base"],
+    "worker/engine/device/replicas": ["worker/engine/device", "worker/engine/collectives", "worker/engine/nn", "base"],
     CUDA: [*rooms(CUDA, "arrays network runtime snapshots step"), "worker/engine/device", "base"],
     f"{CUDA}/on_host": ["base"],
     f"{CUDA}/kernels": [*rooms(CUDA, "on_host"), "worker/engine/nn", "base"],

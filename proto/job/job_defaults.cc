@@ -27,6 +27,8 @@ constexpr double kDecayFactor = 0.1;
 // Evaluations that may pass without an improvement.
 constexpr int kPatience = 3;
 
+constexpr int kDevicesOfDataParallel = 2;
+
 // Those of DiLoCo, but for shorter rounds: an epoch of a small training has few steps.
 constexpr int kSyncEvery = 100;
 constexpr double kOuterLearningRate = 0.7;
@@ -182,9 +184,9 @@ void FillCheckpoint(const FieldOrigins& origins, v1::CheckpointSpec& checkpoint)
     checkpoint.mutable_best()->set_metric("loss");
 }
 
-// Precisions that only GPUs have imply device "cuda".
+// Precisions that only GPUs have imply device "cuda"; several devices of a rank are CPUs.
 void FillDevice(const FieldOrigins& origins, v1::TrainSpec& train) {
-  if (!origins.Given("train.device")) train.set_device("auto");
+  if (!origins.Given("train.device")) train.set_device(train.strategy().has_dp() ? "cpu" : "auto");
   if (PrefersGpus(train) && train.device() == "auto") train.set_device("cuda");
 }
 
@@ -206,6 +208,8 @@ void FillTrain(const FieldOrigins& origins, v1::TrainSpec& train) {
   if (train.has_early_stop()) FillEarlyStop(origins, *train.mutable_early_stop());
   if (train.has_ema() && !train.ema().has_evaluate()) train.mutable_ema()->set_evaluate(true);
   if (train.has_checkpoint()) FillCheckpoint(origins, *train.mutable_checkpoint());
+  if (train.strategy().has_dp() && !origins.Given("train.strategy.dp.devices"))
+    train.mutable_strategy()->mutable_dp()->set_devices(kDevicesOfDataParallel);
   if (train.strategy().has_local_sgd())
     FillLocalSgd(origins, *train.mutable_strategy()->mutable_local_sgd());
   if (train.has_model()) FillModel(origins, *train.mutable_model());

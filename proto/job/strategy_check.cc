@@ -1,27 +1,36 @@
 #include "proto/job/strategy_check.h"
 
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
+#include "proto/job/job_spec.h"
 
 namespace dp {
 namespace {
 
 class StrategyCheck : private FieldCheck {
  public:
-  explicit StrategyCheck(const FieldOrigins& origins) : FieldCheck(origins) {}
+  StrategyCheck(const v1::JobSpec& spec, const FieldOrigins& origins)
+      : FieldCheck(origins), spec_(spec) {}
 
-  absl::Status Run(const v1::TrainSpec& train) {
+  absl::Status Run() {
+    const v1::TrainSpec& train = spec_.train();
     if (train.has_strategy()) {
       switch (train.strategy().kind_case()) {
         case v1::StrategySpec::kDdp:
+          break;
+        case v1::StrategySpec::kDp:
+          CheckDataParallel(train);
           break;
         case v1::StrategySpec::kLocalSgd:
           CheckLocalSgd(train);
           break;
         case v1::StrategySpec::KIND_NOT_SET:
-          Fail("train.strategy", "train.strategy is empty; give ddp or localSgd, or leave it out");
+          Fail("train.strategy",
+               "train.strategy is empty; give ddp, dp or localSgd, or leave it out");
       }
     }
     return first();
@@ -36,12 +45,37 @@ class StrategyCheck : private FieldCheck {
            absl::StrCat("train.loss.crossEntropy has ignoreIndex or classWeights, for which ranks "
                         "meet in every step, and with train.strategy ",
                         strategy, " they do not; leave one of them out"));
-    for (int i = 0; i < train.model().layers_size(); ++i) {
+    NormsSync(train.model(), strategy);
+  }
+
+  void NormsSync(const v1::ModelSpec& model, const std::string& strategy) {
+    for (int i = 0; i < model.layers_size(); ++i) {
       const std::string path = absl::StrCat("train.model.layers[", i, "].batchNorm.sync");
-      if (train.model().layers(i).batch_norm().sync())
-        Fail(path, absl::StrCat(path, " is true, and with train.strategy ", strategy,
-                                " each rank normalizes by itself; leave one of them out"));
+      if (model.layers(i).batch_norm().sync())
+        Fail(path, absl::StrCat(
+                       path, " is true, and with train.strategy ", strategy,
+                       " norms take the samples of one device at a time; leave one of them out"));
     }
+  }
+
+  void CheckDataParallel(const v1::TrainSpec& train) {
+    const std::string path = "train.strategy.dp.devices";
+    Between(path, train.strategy().dp().devices(), 1, kDevicesPerRankMax);
+    const std::optional<RankRange> range = RanksOf(spec_);
+    const int ranks = range ? range->max : spec_.ranks();
+    if (ranks > 1)
+      Fail("train.strategy",
+           absl::StrCat("train.strategy dp trains in one process, and the job has ", ranks,
+                        " ranks; leave ranks out and give train.strategy.dp.devices, or take ddp"));
+    NormsSync(train.model(), "dp");
+    OnCpus(train, "dp");
+  }
+
+  void OnCpus(const v1::TrainSpec& train, const std::string& strategy) {
+    if (train.device() == "cpu") return;
+    Fail("train.device",
+         absl::StrCat("train.device is ", Quoted(train.device()), ", and train.strategy ", strategy,
+                      " computes on CPUs; give train.device: cpu, or take ddp"));
   }
 
   void CheckLocalSgd(const v1::TrainSpec& train) {
@@ -59,12 +93,14 @@ class StrategyCheck : private FieldCheck {
            "train.strategy localSgd they differ within a round; leave one of them out");
     MeetsInSteps(train, "localSgd");
   }
+
+  const v1::JobSpec& spec_;
 };
 
 }  // namespace
 
-absl::Status CheckStrategy(const v1::TrainSpec& train, const FieldOrigins& origins) {
-  return StrategyCheck(origins).Run(train);
+absl::Status CheckStrategy(const v1::JobSpec& spec, const FieldOrigins& origins) {
+  return StrategyCheck(spec, origins).Run();
 }
 
 }  // namespace dp

@@ -6,8 +6,8 @@
 
 namespace dp {
 
-// Checks train.strategy, and what in the training does not go with it. Pure.
+// Checks train.strategy, and the fields of the job that do not go with it. Pure.
 // Errors: InvalidArgument as FieldOrigins::Error.
-absl::Status CheckStrategy(const v1::TrainSpec& train, const FieldOrigins& origins);
+absl::Status CheckStrategy(const v1::JobSpec& spec, const FieldOrigins& origins);
 
 }  // namespace dp

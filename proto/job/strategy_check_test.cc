@@ -11,7 +11,20 @@ TEST(StrategyCheckTest, AStrategyIsOneOfThoseThatExist) {
   EXPECT_EQ(CheckJob(Parsed(kMinimal, {"train.strategy=ddp"})), absl::OkStatus());
   EXPECT_EQ(CheckJob(Parsed(kMinimal, {"train.strategy=localSgd"})), absl::OkStatus());
   EXPECT_THAT(ErrorSetting("train.strategy={}"),
-              HasSubstr("train.strategy is empty; give ddp or localSgd"));
+              HasSubstr("train.strategy is empty; give ddp, dp or localSgd"));
+}
+
+TEST(StrategyCheckTest, DataParallelTrainsInOneProcessOnCpus) {
+  const auto job = Parsed(kMinimal, {"train.strategy=dp"});
+  EXPECT_EQ(CheckJob(job), absl::OkStatus());
+  EXPECT_EQ(job.spec.train().strategy().dp().devices(), 2);
+  EXPECT_EQ(job.spec.train().device(), "cpu");
+  const std::string by_dp = std::string(kMinimal) + "  strategy: {dp: {devices: 4}}\n";
+  EXPECT_THAT(ErrorSetting("ranks=2", by_dp), HasSubstr("the job has 2 ranks; leave ranks out"));
+  EXPECT_THAT(ErrorSetting("train.nodes=1:3", by_dp), HasSubstr("the job has 3 ranks"));
+  EXPECT_THAT(ErrorSetting("train.device=cuda", by_dp), HasSubstr("give train.device: cpu"));
+  EXPECT_THAT(ErrorSetting("train.strategy={dp: {devices: 65}}"),
+              HasSubstr("devices is 65; expected 1 to 64"));
 }
 
 TEST(StrategyCheckTest, LocalSgdHasTheDefaultsOfDiLoCo) {

@@ -85,7 +85,7 @@ class TrainCheck : private FieldCheck {
     Take(CheckUpdates(train, origins()));
     CheckLoss(train);
     if (first().ok()) Take(CheckEvaluations(train, origins()));
-    Take(CheckStrategy(train, origins()));
+    Take(CheckStrategy(spec_, origins()));
   }
 
   void WeightsFile(const std::string& path, const std::string& file) {

@@ -24,6 +24,7 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.TrainSpec.early_stop"},
     {1, "dp.v1.CheckpointSpec.best"},
     {1, "dp.v1.OutputSpec.best"},
+    {1, "dp.v1.StrategySpec.dp"},
     {1, "dp.v1.StrategySpec.local_sgd"},
     {1, "dp.v1.CrossEntropyLossSpec.label_smoothing"},
     {1, "dp.v1.CrossEntropyLossSpec.ignore_index"},

@@ -26,6 +26,7 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.stepsPerEpoch=2"}), 1);
   EXPECT_EQ(LevelWith({"train.groups=[{match: '*.bias', frozen: true}]"}), 1);
   EXPECT_EQ(LevelWith({"train.ema={decay: 0.9}"}), 1);
+  EXPECT_EQ(LevelWith({"train.strategy=dp"}), 1);
   EXPECT_EQ(LevelWith({"train.strategy=localSgd"}), 1);
   EXPECT_EQ(LevelWith({"train.init={weights: /w}"}), 1);
   EXPECT_EQ(LevelWith({"train.metrics={confusionMatrix: true}"}), 1);

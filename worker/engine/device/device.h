@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/model/shape_check.h"
 #include "worker/engine/nn/loss.h"
@@ -45,6 +46,12 @@ struct BatchResult {
   double loss_sum = 0;
   int64_t correct = 0;
   int64_t count = 0;  // of samples
+};
+
+// The work of one of the devices on which a network computes, since it was compiled.
+struct DeviceLoad {
+  int64_t samples = 0;
+  absl::Duration busy;  // computing, evaluations included
 };
 
 enum class Mode { kTrain, kEvaluate };
@@ -106,6 +113,9 @@ class Network {
   // Copies the last layer's output in the last Forward (batch size x its shape) to the host. Not
   // after Backward, which may use that memory.
   virtual void ReadLogits(absl::Span<float> logits) const = 0;
+  // The load of each device, if there are several: those of replicas.h, or those on which layers
+  // are placed. Empty: one device computes all.
+  virtual std::vector<DeviceLoad> loads() const { return {}; }
 };
 
 // A flat array in the memory of one device; freed with the handle.

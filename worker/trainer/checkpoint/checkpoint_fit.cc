@@ -89,6 +89,8 @@ std::string OtherBits(const v1::CheckpointManifest& checkpoint, const v1::Checkp
   compare("ranks", checkpoint.world_size(), now.world_size());
   const int accumulated = std::max(1, checkpoint.accumulate());
   compare("train.accumulate", accumulated, std::max(1, now.accumulate()));
+  compare("train.strategy.dp.devices", std::max(1, checkpoint.devices()),
+          std::max(1, now.devices()));
   compare("the device", checkpoint.device(), now.device());
   compare("train.precision", checkpoint.precision(), now.precision());
   const bool on_cpu = !now.instruction_set().empty();
@@ -120,6 +122,7 @@ v1::CheckpointManifest ManifestOf(const TrainingPlan& plan, const Environment& e
   }
   manifest.set_world_size(environment.world_size);
   manifest.set_accumulate(plan.accumulate);
+  manifest.set_devices(plan.replicas);
   manifest.set_threads_per_rank(plan.threads);
   manifest.set_bucket_cap_mb(static_cast<double>(plan.bucket_bytes_max) / (1 << 20));
   manifest.set_backend(backend);

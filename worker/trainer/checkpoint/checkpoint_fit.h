@@ -27,9 +27,10 @@ absl::Status CheckFits(const v1::CheckpointManifest& checkpoint, const v1::Check
 // it, and CheckFits rejects the checkpoint.
 std::optional<engine::ReduceOrder> SumOrderOf(const v1::CheckpointManifest& checkpoint);
 
-// Describes differences that are allowed but change the bits from here on: world size,
-// train.accumulate, device, precision and, on CPUs, threads and instruction set. Skips fields that
-// an earlier release did not write. Empty if the bits stay the same.
+// Describes differences that are allowed but change the bits from here on. These are the world
+// size, train.accumulate, the devices of dp, device, precision and, on CPUs, threads and
+// instruction set. Skips fields that an earlier release did not write. Empty if the bits stay the
+// same.
 std::string OtherBits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now);
 
 // The fields that all checkpoints of one rank program share: the job, what must match when a

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "worker/engine/data/sampler.h"
+#include "worker/engine/device/batch_part.h"
 #include "worker/engine/device/device.h"
 #include "worker/trainer/model/training_plan.h"
 
@@ -27,11 +25,7 @@ class StepParts {
 
  private:
   const int rows_;
-  // The last part, if the share has fewer rows than it.
-  std::vector<float> images_;
-  std::vector<int32_t> labels_;
-  std::vector<int64_t> samples_;
-  std::vector<float> targets_;
+  engine::BatchPart part_;
 };
 
 }  // namespace dp::trainer

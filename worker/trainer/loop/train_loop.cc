@@ -49,7 +49,6 @@ TrainLoop::TrainLoop(const Parts& parts)
 absl::StatusOr<TrainingEnd> TrainLoop::Run() {
   parts_.progress.Started();
   parts_.reducer.SetOrder(parts_.progress.position().sum_order);
-  if (parts_.model.outer) DP_RETURN_IF_ERROR(BeginRounds());
   const absl::StatusOr<TrainingEnd> end = RunEpochs();
   if (end.ok() && !stepped_) parts_.first_step_done();
   // The device's queue may wait for peers that will never answer. A loss that is not finite
@@ -86,6 +85,7 @@ absl::Status TrainLoop::SaveEnd() {
 // From a position at the end of an epoch, that epoch's report and evaluation are made again. The
 // earlier run may have died before it made them.
 absl::StatusOr<TrainingEnd> TrainLoop::RunEpochs() {
+  if (parts_.model.outer) DP_RETURN_IF_ERROR(BeginRounds());
   const Progress& progress = parts_.progress;
   for (int epoch = std::max(1, progress.epoch()); epoch <= parts_.plan.epochs; ++epoch) {
     if (finished() && epoch != progress.epoch()) break;
@@ -99,10 +99,22 @@ absl::StatusOr<TrainingEnd> TrainLoop::RunEpochs() {
 
 absl::Status TrainLoop::RunEpoch(int epoch) {
   parts_.progress.EpochBegan(epoch);
+  const std::vector<engine::DeviceLoad> before = parts_.model.network->loads();
   while (!epoch_begun() && !finished() && !leaving_) DP_RETURN_IF_ERROR(RunPass());
   if (leaving_) return absl::OkStatus();
   parts_.progress.EpochDone();
+  parts_.progress.DevicesDone(LoadsSince(before));
   return CheckWeights(absl::StrCat("epoch ", epoch));
+}
+
+std::vector<engine::DeviceLoad> TrainLoop::LoadsSince(
+    const std::vector<engine::DeviceLoad>& before) const {
+  std::vector<engine::DeviceLoad> loads = parts_.model.network->loads();
+  for (size_t device = 0; device < loads.size(); ++device) {
+    loads[device].samples -= before[device].samples;
+    loads[device].busy -= before[device].busy;
+  }
+  return loads;
 }
 
 bool TrainLoop::epoch_begun() const {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -81,6 +82,7 @@ class TrainLoop {
  private:
   absl::StatusOr<TrainingEnd> RunEpochs();
   absl::Status RunEpoch(int epoch);
+  std::vector<engine::DeviceLoad> LoadsSince(const std::vector<engine::DeviceLoad>& before) const;
   // Runs the steps of the current epoch that lie in one pass over the data, with this pass's order.
   absl::Status RunPass();
   absl::Status RunSteps(int64_t first_step);

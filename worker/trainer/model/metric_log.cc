@@ -104,6 +104,11 @@ std::string Readable(const v1::Metric& m) {
   if (m.event() == "eval") {
     return ReadableEvaluation(m);
   }
+  if (m.event() == "device") {
+    return absl::StrFormat("rank %d device %d: %d samples, computed for %.2f s, %.0f%% of the work",
+                           m.rank(), m.device_index(), m.samples(), m.seconds(),
+                           100 * m.busy_share());
+  }
   if (m.event() == "resume") {
     const std::string line = absl::StrFormat("goes on from step %d: %s", m.step(), m.path());
     return m.message().empty() ? line : absl::StrCat(line, " (", m.message(), ")");

@@ -76,6 +76,21 @@ void Progress::EpochDone() {
   log_.Write(metric);
 }
 
+void Progress::DevicesDone(const std::vector<engine::DeviceLoad>& loads) {
+  absl::Duration all;
+  for (const engine::DeviceLoad& load : loads) all += load.busy;
+  for (size_t device = 0; device < loads.size(); ++device) {
+    v1::Metric metric = NewMetric("device");
+    metric.set_rank(options_.rank);
+    metric.set_device_index(static_cast<int32_t>(device));
+    metric.set_samples(static_cast<int32_t>(loads[device].samples));
+    metric.set_seconds(absl::ToDoubleSeconds(loads[device].busy));
+    if (all > absl::ZeroDuration())
+      metric.set_busy_share(absl::FDivDuration(loads[device].busy, all));
+    log_.Write(metric);
+  }
+}
+
 void Progress::Evaluated(const Evaluation& evaluation) {
   last_evaluation_ = evaluation;
   if (options_.rank != 0) return;

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "worker/engine/collectives/reduce/reduction.h"
+#include "worker/engine/device/device.h"
 #include "worker/trainer/model/early_stop.h"
 #include "worker/trainer/model/evaluation.h"
 #include "worker/trainer/model/metric_log.h"
@@ -42,7 +44,8 @@ struct StepReport {
 };
 
 // Reports a rank's progress as metrics (proto/dp/v1/metrics.proto). Every rank reports its start
-// and its end; only rank 0 reports steps, epochs and evaluations. Not thread-safe.
+// its end and the load of its devices; only rank 0 reports steps, epochs and evaluations. Not
+// thread-safe.
 class Progress {
  public:
   struct Options {
@@ -66,6 +69,8 @@ class Progress {
   void EpochBegan(int epoch);
   void StepDone(const StepReport& report);
   void EpochDone();
+  // The work of each of this rank's devices in the epoch, if it has several.
+  void DevicesDone(const std::vector<engine::DeviceLoad>& loads);
   void Evaluated(const Evaluation& evaluation);
   void Observed(const EarlyStopState& state) { at_.early_stop = state; }
   // The training ends before its last step.

@@ -174,6 +174,7 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   plan.average_decay = train.ema().decay();
   plan.average_evaluates = !train.ema().has_evaluate() || train.ema().evaluate();
   for (const v1::ParameterGroupSpec& group : train.groups()) plan.groups.push_back(GroupOf(group));
+  if (train.strategy().has_dp()) plan.replicas = train.strategy().dp().devices();
   plan.local_sgd = LocalSgdOf(train.strategy());
   if (!train.backend().empty()) plan.backend = train.backend();
   plan.threads = OrDefault(spec.threads_per_rank(), 1);

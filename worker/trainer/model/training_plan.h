@@ -84,6 +84,7 @@ struct TrainingPlan {
   std::vector<ParameterGroup> groups;
   double average_decay = 0;               // 0: no average of the weights is kept
   bool average_evaluates = true;          // evaluations and the final weights take it
+  int replicas = 1;                       // devices of a rank, with a replica of the model each
   std::optional<LocalSgdPlan> local_sgd;  // none: gradients are averaged in each step
   std::string backend = "auto";
   int threads = 1;

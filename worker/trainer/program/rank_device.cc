@@ -1,12 +1,15 @@
 #include "worker/trainer/program/rank_device.h"
 
 #include "absl/strings/str_cat.h"
+#include "worker/engine/device/replicas/replicas.h"
 
 namespace dp::trainer {
 
 absl::StatusOr<std::unique_ptr<engine::Device>> OpenRankDevice(const Environment& environment,
-                                                               int threads) {
-  if (!environment.on_gpu) return engine::OpenCpu(threads);
+                                                               const TrainingPlan& plan) {
+  const auto open_cpu = [threads = plan.threads] { return engine::OpenCpu(threads); };
+  if (plan.replicas > 1) return engine::OpenReplicas(plan.replicas, open_cpu);
+  if (!environment.on_gpu) return open_cpu();
   auto device = engine::OpenCuda(0);
   if (device.ok()) return device;
   // Unavailable would mean that a peer was lost.

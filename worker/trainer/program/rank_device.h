@@ -9,10 +9,11 @@
 
 namespace dp::trainer {
 
-// Opens the device that the daemon has chosen for this rank: the CPU with `threads` threads, or the
-// first visible GPU. Errors: FailedPrecondition the GPU cannot be used, with what to look at.
+// Opens the device that the daemon has chosen for this rank: the CPU with the plan's threads, or
+// the first visible GPU. With several replicas, CPUs that look like one, each with the plan's
+// threads. Errors: FailedPrecondition the GPU cannot be used, with what to look at.
 absl::StatusOr<std::unique_ptr<engine::Device>> OpenRankDevice(const Environment& environment,
-                                                               int threads);
+                                                               const TrainingPlan& plan);
 
 // Adds to a GPU's out-of-memory error which fields of the job file to change. This rank takes
 // `samples` samples of the plan in each step. Returns any other status unchanged.

@@ -18,13 +18,13 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 TEST(RankDeviceTest, ARankComputesOnTheCpuUnlessItsDaemonSaysOtherwise) {
-  auto device = OpenRankDevice({}, /*threads=*/1);
+  auto device = OpenRankDevice({}, TrainingPlan());
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_EQ((*device)->stream(), nullptr);
 }
 
 TEST(RankDeviceTest, AGpuThatCannotBeUsedFailsTheRankWithWhereToLook) {
-  const auto device = OpenRankDevice({.on_gpu = true}, /*threads=*/1);
+  const auto device = OpenRankDevice({.on_gpu = true}, TrainingPlan());
   if (device.ok()) GTEST_SKIP() << "this host has a GPU";
   EXPECT_THAT(std::string(device.status().message()), StartsWith("the GPU cannot be used: "));
   EXPECT_THAT(std::string(device.status().message()), HasSubstr("dp-trainer-cuda --self-check"));

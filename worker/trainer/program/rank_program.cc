@@ -161,8 +161,7 @@ class RankProgram {
 
   absl::StatusOr<TrainingEnd> TrainWithPeers(const TrainingPlan& plan, const Datasets& data,
                                              MetricLog& metrics) {
-    DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Device> device,
-                        OpenRankDevice(environment_, plan.threads));
+    DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Device> device, OpenRankDevice(environment_, plan));
     const int rank = environment_.rank, world_size = environment_.world_size;
     engine::GlobalBatchSampler sampler = TrainSampler(plan, *data.train, rank, world_size);
     const auto remedied = [&](const absl::Status& status) {
