@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "base/overloaded.h"
 
 namespace dp::model {
@@ -209,6 +210,11 @@ std::optional<LayerFault> FindFault(absl::Span<const LayerSpec> layers) {
     }
     const FieldRanges::Wrong wrong = FieldRanges(i + 1 == layers.size()).Check(layers[i].kind);
     if (!wrong.first.empty()) return fault(wrong.first, wrong.second);
+    const int device = layers[i].device;
+    if (device < 0 || device >= kDevicesPerRankMax) {
+      return fault("device", absl::StrCat("device is ", device, "; it must be 0 to ",
+                                          kDevicesPerRankMax - 1));
+    }
     const References::Wrong reference = references.Check(layers[i]);
     if (!reference.second.empty()) return fault(reference.first, reference.second);
     if (!references.Learn(name, layers[i])) {

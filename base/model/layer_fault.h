@@ -13,7 +13,7 @@ namespace dp::model {
 // A mistake in a layer, whatever the data.
 struct LayerFault {
   size_t layer = 0;   // its position
-  std::string field;  // of its kind as in a job file, such as "out"; "name" or "input"
+  std::string field;  // of its kind as in a job file, such as "out"; "name", "input" or "device"
   std::string what;   // "layer 'head' (linear): out is -1; it must be above 0"
 };
 

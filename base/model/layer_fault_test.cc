@@ -52,6 +52,9 @@ TEST(LayerFaultTest, RefusesValuesOutOfTheirRange) {
               HasSubstr("padding is -1"));
   EXPECT_THAT(TextOf({"", MaxPool2d{.kernel = 2, .stride = -1}}), HasSubstr("stride is -1"));
   EXPECT_THAT(TextOf({"", CausalAttention{}}), HasSubstr("heads is 0"));
+  EXPECT_EQ(FaultOf({{.name = "", .kind = Relu{}, .device = -1}}).field, "device");
+  EXPECT_THAT(TextOf({.name = "", .kind = Flatten{}, .device = 64}),
+              HasSubstr("device is 64; it must be 0 to 63"));
   EXPECT_THAT(TextOf({"", Positions{-1}}), HasSubstr("initStd is -1; it must be 0 to 100"));
   EXPECT_THAT(FaultOf({{"", Embedding{}}}).what,
               HasSubstr("features is 0 or missing; it must be above 0"));

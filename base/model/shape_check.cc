@@ -278,6 +278,7 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec
   for (size_t i = 0; i < layers.size(); ++i) {
     DP_ASSIGN_OR_RETURN(CheckedLayer layer,
                         Check(NameOf(layers[i], i), layers[i], input, checked).Run());
+    layer.device = layers[i].device;
     checked.push_back(std::move(layer));
   }
   return checked;

@@ -17,6 +17,7 @@ struct CheckedLayer {
   Shape in;
   Shape out;
   int giver = kData;  // position of the layer whose output it takes, or kData
+  int device = 0;     // as LayerSpec::device
 
   static constexpr int kData = -1;
 };

@@ -184,9 +184,14 @@ void FillCheckpoint(const FieldOrigins& origins, v1::CheckpointSpec& checkpoint)
     checkpoint.mutable_best()->set_metric("loss");
 }
 
+bool HasSeveralDevices(const v1::StrategySpec& strategy) {
+  return strategy.has_dp() || strategy.has_mp();
+}
+
 // Precisions that only GPUs have imply device "cuda"; several devices of a rank are CPUs.
 void FillDevice(const FieldOrigins& origins, v1::TrainSpec& train) {
-  if (!origins.Given("train.device")) train.set_device(train.strategy().has_dp() ? "cpu" : "auto");
+  if (!origins.Given("train.device"))
+    train.set_device(HasSeveralDevices(train.strategy()) ? "cpu" : "auto");
   if (PrefersGpus(train) && train.device() == "auto") train.set_device("cuda");
 }
 

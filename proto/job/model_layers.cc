@@ -158,8 +158,10 @@ absl::StatusOr<std::vector<model::LayerSpec>> ModelLayers(const v1::ModelSpec& s
     absl::StatusOr<model::LayerKind> kind = KindOf(spec.layers(i));
     if (!kind.ok())
       return absl::InvalidArgumentError(absl::StrCat("layers[", i, "]: ", kind.status().message()));
-    layers.push_back(
-        {.name = spec.layers(i).name(), .kind = *std::move(kind), .input = spec.layers(i).input()});
+    layers.push_back({.name = spec.layers(i).name(),
+                      .kind = *std::move(kind),
+                      .input = spec.layers(i).input(),
+                      .device = spec.layers(i).device()});
   }
   return layers;
 }

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,7 @@ class StrategyCheck : private FieldCheck {
 
   absl::Status Run() {
     const v1::TrainSpec& train = spec_.train();
+    if (!train.strategy().has_mp()) CheckOneDevice(train.model());
     if (train.has_strategy()) {
       switch (train.strategy().kind_case()) {
         case v1::StrategySpec::kDdp:
@@ -25,12 +27,15 @@ class StrategyCheck : private FieldCheck {
         case v1::StrategySpec::kDp:
           CheckDataParallel(train);
           break;
+        case v1::StrategySpec::kMp:
+          CheckModelParallel(train);
+          break;
         case v1::StrategySpec::kLocalSgd:
           CheckLocalSgd(train);
           break;
         case v1::StrategySpec::KIND_NOT_SET:
           Fail("train.strategy",
-               "train.strategy is empty; give ddp, dp or localSgd, or leave it out");
+               "train.strategy is empty; give ddp, dp, mp or localSgd, or leave it out");
       }
     }
     return first();
@@ -69,6 +74,41 @@ class StrategyCheck : private FieldCheck {
                         " ranks; leave ranks out and give train.strategy.dp.devices, or take ddp"));
     NormsSync(train.model(), "dp");
     OnCpus(train, "dp");
+  }
+
+  static std::string PlaceOf(int layer) {
+    return absl::StrCat("train.model.layers[", layer, "].device");
+  }
+
+  void CheckOneDevice(const v1::ModelSpec& model) {
+    for (int i = 0; i < model.layers_size(); ++i) {
+      const int device = model.layers(i).device();
+      if (device != 0)
+        Fail(PlaceOf(i), absl::StrCat(PlaceOf(i), " is ", device,
+                                      ", and only train.strategy mp places layers on several "
+                                      "devices; give strategy: mp, or leave device out"));
+    }
+  }
+
+  // Every device up to the last one has a layer.
+  void CheckModelParallel(const v1::TrainSpec& train) {
+    std::set<int> used;
+    const v1::ModelSpec& model = train.model();
+    for (const v1::LayerSpec& layer : model.layers()) used.insert(layer.device());
+    if (used.size() < 2)
+      Fail("train.strategy",
+           "train.strategy mp places layers on several devices, and the model's layers are all on "
+           "one; give train.model.layers with device: 1 and so on for some of them, or take ddp");
+    int expected = 0;
+    for (const int device : used) {
+      if (device != expected)
+        Fail("train.model.layers",
+             absl::StrCat("no layer is on device ", expected, ", and some are on device ", device,
+                          "; number the devices from 0 without gaps"));
+      ++expected;
+    }
+    NormsSync(train.model(), "mp");
+    OnCpus(train, "mp");
   }
 
   void OnCpus(const v1::TrainSpec& train, const std::string& strategy) {

@@ -6,7 +6,8 @@
 
 namespace dp {
 
-// Checks train.strategy, and the fields of the job that do not go with it. Pure.
+// Checks train.strategy, and the fields of the job that do not go with it. The model has no faults.
+// Pure.
 // Errors: InvalidArgument as FieldOrigins::Error.
 absl::Status CheckStrategy(const v1::JobSpec& spec, const FieldOrigins& origins);
 

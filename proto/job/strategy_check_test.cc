@@ -11,7 +11,7 @@ TEST(StrategyCheckTest, AStrategyIsOneOfThoseThatExist) {
   EXPECT_EQ(CheckJob(Parsed(kMinimal, {"train.strategy=ddp"})), absl::OkStatus());
   EXPECT_EQ(CheckJob(Parsed(kMinimal, {"train.strategy=localSgd"})), absl::OkStatus());
   EXPECT_THAT(ErrorSetting("train.strategy={}"),
-              HasSubstr("train.strategy is empty; give ddp, dp or localSgd"));
+              HasSubstr("train.strategy is empty; give ddp, dp, mp or localSgd"));
 }
 
 TEST(StrategyCheckTest, DataParallelTrainsInOneProcessOnCpus) {
@@ -25,6 +25,25 @@ TEST(StrategyCheckTest, DataParallelTrainsInOneProcessOnCpus) {
   EXPECT_THAT(ErrorSetting("train.device=cuda", by_dp), HasSubstr("give train.device: cpu"));
   EXPECT_THAT(ErrorSetting("train.strategy={dp: {devices: 65}}"),
               HasSubstr("devices is 65; expected 1 to 64"));
+}
+
+std::string ErrorPlacing(int first, int second, const std::string& strategy = "mp") {
+  const std::string layers =
+      absl::StrCat("train.model={layers: [{device: ", first, ", flatten: {}}, {device: ", second,
+                   ", linear: {out: 10}}]}");
+  const auto job = Parsed(kMinimal, {layers, "train.strategy=" + strategy});
+  return std::string(CheckJob(job).message());
+}
+
+TEST(StrategyCheckTest, ModelParallelNeedsLayersOnSeveralDevices) {
+  EXPECT_EQ(ErrorPlacing(0, 1), "");
+  EXPECT_THAT(ErrorPlacing(0, 0), HasSubstr("layers are all on one; give train.model.layers"));
+  EXPECT_THAT(ErrorPlacing(0, 2), HasSubstr("no layer is on device 1, and some are on device 2"));
+  EXPECT_THAT(ErrorPlacing(0, 64),
+              HasSubstr("layer 'linear1' (linear): device is 64; it must be 0 to 63"));
+  EXPECT_THAT(ErrorPlacing(0, 1, "ddp"),
+              HasSubstr("layers[1].device is 1, and only train.strategy"));
+  EXPECT_THAT(ErrorSetting("train.strategy=mp"), HasSubstr("layers are all on one"));
 }
 
 TEST(StrategyCheckTest, LocalSgdHasTheDefaultsOfDiLoCo) {

@@ -38,6 +38,7 @@ class TrainCheck : private FieldCheck {
   absl::Status Run() {
     CheckTrain(spec_.train());
     if (first().ok()) CheckModel(spec_.train());
+    if (first().ok()) Take(CheckStrategy(spec_, origins()));
     return first();
   }
 
@@ -85,7 +86,6 @@ class TrainCheck : private FieldCheck {
     Take(CheckUpdates(train, origins()));
     CheckLoss(train);
     if (first().ok()) Take(CheckEvaluations(train, origins()));
-    Take(CheckStrategy(spec_, origins()));
   }
 
   void WeightsFile(const std::string& path, const std::string& file) {
@@ -263,7 +263,8 @@ class TrainCheck : private FieldCheck {
     const auto* kind =
         reflection.GetOneofFieldDescriptor(layer, layer.GetDescriptor()->FindOneofByName("kind"));
     const std::string path = absl::StrCat("train.model.layers[", fault.layer, "].");
-    if (fault.field == "name" || fault.field == "input") return path + fault.field;
+    if (fault.field == "name" || fault.field == "input" || fault.field == "device")
+      return path + fault.field;
     return absl::StrCat(path, kind->json_name(), ".", fault.field);
   }
 

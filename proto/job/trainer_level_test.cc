@@ -27,6 +27,7 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.groups=[{match: '*.bias', frozen: true}]"}), 1);
   EXPECT_EQ(LevelWith({"train.ema={decay: 0.9}"}), 1);
   EXPECT_EQ(LevelWith({"train.strategy=dp"}), 1);
+  EXPECT_EQ(LevelWith({"train.strategy=mp"}), 1);
   EXPECT_EQ(LevelWith({"train.strategy=localSgd"}), 1);
   EXPECT_EQ(LevelWith({"train.init={weights: /w}"}), 1);
   EXPECT_EQ(LevelWith({"train.metrics={confusionMatrix: true}"}), 1);
@@ -59,6 +60,8 @@ TEST(TrainerLevelTest, LaterLayersNeedTheirs) {
   EXPECT_EQ(level("{maxPool2d: {kernel: 2, padding: 1}}"), 1);
   EXPECT_EQ(level("{gelu: {approximate: none}}"), 1);
   EXPECT_EQ(level("{batchNorm: {}}"), 1);
+  EXPECT_EQ(level("{device: 0, relu: {}}"), 0);
+  EXPECT_EQ(level("{device: 1, relu: {}}"), 1);
   EXPECT_EQ(LevelWith({"train.model={layers: [{flatten: {}}, {linear: {}}]}"}), 1);
   EXPECT_EQ(level("{name: a, relu: {}}, {input: a, relu: {}}"), 1);
   EXPECT_EQ(LevelWith({"train.model={preset: resnet18}"}), 1);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 namespace dp::trainer {
+
 int RowsOf(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler) {
   return (sampler.capacity() + plan.accumulate - 1) / plan.accumulate;
 }

@@ -164,6 +164,7 @@ struct LayerSpec {
   std::string name;  // empty: DefaultName
   LayerKind kind;
   std::string input = {};  // the layer above whose output it takes; empty: the layer before
+  int device = 0;          // of those on which the model's layers are placed
 };
 
 }  // namespace dp::model

@@ -13,10 +13,6 @@
 #include "worker/engine/device/device.h"
 #include "worker/engine/nn/host_optimizer.h"
 
-// A function of the OpenMP runtime that oneDNN links. Declared here because a compiler other than
-// the one that brought that runtime may have no omp.h.
-extern "C" void omp_set_num_threads(int threads);
-
 namespace dp::engine {
 namespace {
 
@@ -56,6 +52,8 @@ bool FiniteOnHost(absl::Span<const float> values) {
 
 class CpuDevice : public Device {
  public:
+  explicit CpuDevice(int threads) : cpu_{.threads = threads} {}
+
   absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) override {
     try {
       return std::make_unique<CpuArray>(size);
@@ -209,9 +207,9 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCpu(int threads) {
     return absl::InvalidArgumentError(
         absl::StrCat("threads per rank is ", threads, "; it must be 1 to ", kThreadsMax));
   }
-  omp_set_num_threads(threads);
+  SetComputeThreads(threads);
   try {
-    return std::make_unique<CpuDevice>();
+    return std::make_unique<CpuDevice>(threads);
   } catch (const dnnl::error& error) {
     return absl::InternalError(absl::StrCat("oneDNN does not start: ", error.what()));
   }

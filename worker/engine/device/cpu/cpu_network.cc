@@ -60,11 +60,18 @@ int ReaderCount(absl::Span<const model::CheckedLayer> layers, size_t i) {
   return count;
 }
 
-// Whether layer `i` + 1 is a `Kind` and the only one that takes the output of layer `i`.
+// Whether layer `i` + 1 is a `Kind` on the same device, and the only one that takes the output of
+// layer `i`.
 template <typename Kind>
 bool OnlyGivesTo(absl::Span<const model::CheckedLayer> layers, size_t i) {
   return IsKind<Kind>(layers, i + 1) && layers[i + 1].giver == static_cast<int>(i) &&
-         ReaderCount(layers, i) == 1;
+         layers[i + 1].device == layers[i].device && ReaderCount(layers, i) == 1;
+}
+
+int DeviceCount(absl::Span<const model::CheckedLayer> layers) {
+  int last = 0;
+  for (const model::CheckedLayer& layer : layers) last = std::max(last, layer.device);
+  return last + 1;
 }
 
 bool IsTied(absl::Span<const model::CheckedLayer> layers, const std::string& embedding) {
@@ -111,7 +118,8 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
       rows_of_sample_(RowsOf(layers.back().out, options.loss)),
       columns_(static_cast<int>(model::ElementCount(layers.back().out) / rows_of_sample_)),
       statistic_count_(StatisticCount(layers)),
-      measurements_(gradients.subspan(static_cast<size_t>(LayOut(layers).Trained().size))) {
+      measurements_(gradients.subspan(static_cast<size_t>(LayOut(layers).Trained().size))),
+      devices_(DeviceCount(layers), cpu.threads) {
   const ParameterFinder finder(layers, values, gradients);
   input_ = MakeActivation(cpu, PlainDesc(batch_size_, layers.front().in), false);
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -120,7 +128,12 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
     const bool pooled_relu = giver > 0 && ReluAfter(layers, giver - 1) == FusedRelu::kForward;
     const FusedRelu relu = ReluAfter(layers, i);
     const ParameterViews parameters = finder.ViewsOf(layers[i]);
-    const Activation in = giver == model::CheckedLayer::kData ? input_ : Read(given);
+    Placed placed{.device = layers[i].device, .parameters = ParameterCount(layers[i], parameters)};
+    // The batch is in host memory, which all devices read.
+    const bool of_data = giver == model::CheckedLayer::kData;
+    const Activation home = of_data ? input_ : Read(given);
+    const int from = of_data ? placed.device : layers_[given].device;
+    const Activation in = Cross(home, from, placed, placed.input);
     const CpuLayerInput input = {cpu,
                                  layers[i],
                                  batch_size_,
@@ -134,8 +147,10 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
                                   .seed = options.seed + i}};
     places_[layers[i].name] = layers_.size();
     readers_.emplace_back();
-    layers_.push_back(MakeLayer(input));
-    parameter_counts_.push_back(ParameterCount(layers[i], parameters));
+    // oneDNN wants a primitive to run on the thread that made it.
+    devices_.Do(placed.device, [&] { placed.layer = MakeLayer(input, placed); });
+    devices_.Finish();
+    layers_.push_back(std::move(placed));
     if (relu == FusedRelu::kNone) continue;
     ++i;
     places_[layers[i].name] = layers_.size() - 1;
@@ -148,8 +163,15 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
   }
 }
 
+CpuNetwork::~CpuNetwork() {
+  for (Placed& placed : layers_) devices_.Do(placed.device, [&placed] { placed.layer.reset(); });
+  for (size_t place = 0; place < layers_.size(); ++place)
+    devices_.Do(layers_[place].device, [this, place] { readers_[place].sum = {}; });
+  devices_.Finish();
+}
+
 Activation CpuNetwork::Read(size_t place) {
-  Activation out = layers_[place]->out();
+  Activation out = layers_[place].layer->out();
   if (!out.needs_gradient()) return out;
   Readers& readers = readers_[place];
   if (!readers.own) {
@@ -158,34 +180,72 @@ Activation CpuNetwork::Read(size_t place) {
   }
   const dnnl::memory::desc desc = out.value.get_desc();
   if (readers.more.empty()) {
-    readers.sum = dnnl::binary({{dnnl::algorithm::binary_add, desc, desc, desc}, cpu_.engine});
+    devices_.Do(layers_[place].device, [&] {
+      readers.sum = dnnl::binary({{dnnl::algorithm::binary_add, desc, desc, desc}, cpu_.engine});
+    });
+    devices_.Finish();
   }
   out.gradient = dnnl::memory(desc, cpu_.engine);
   readers.more.push_back(out.gradient);
   return out;
 }
 
+const Activation& CpuNetwork::Cross(const Activation& home, int from, const Placed& placed,
+                                    std::optional<Border>& border) const {
+  if (from == placed.device) return home;
+  border = {.home = home,
+            .copy = MakeActivation(cpu_, home.value.get_desc(), home.needs_gradient())};
+  border->copy.without_nan = home.without_nan;
+  return border->copy;
+}
+
+void CpuNetwork::Border::MoveValues() const {
+  const absl::Span<const float> values = Values(home.value);
+  std::copy(values.begin(), values.end(), Floats(copy.value));
+}
+
+void CpuNetwork::Border::MoveGradient() const { AddGradient(/*first=*/true); }
+
+void CpuNetwork::Border::AddGradient(bool first) const {
+  if (!home.needs_gradient()) return;
+  const absl::Span<const float> moved = Values(copy.gradient);
+  float* const sum = Floats(home.gradient);
+  if (first) {
+    std::copy(moved.begin(), moved.end(), sum);
+  } else {
+    for (size_t i = 0; i < moved.size(); ++i) sum[i] += moved[i];
+  }
+}
+
 void CpuNetwork::SumGradients(size_t place) {
   const Readers& readers = readers_[place];
-  const dnnl::memory& own = layers_[place]->out().gradient;
+  const int device = layers_[place].device;
   for (const dnnl::memory& more : readers.more) {
-    cpu_.Run(readers.sum, {{DNNL_ARG_SRC_0, own}, {DNNL_ARG_SRC_1, more}, {DNNL_ARG_DST, own}});
+    devices_.Do(device, [this, place, &readers, &more] {
+      const dnnl::memory& own = layers_[place].layer->out().gradient;
+      cpu_.Run(readers.sum, {{DNNL_ARG_SRC_0, own}, {DNNL_ARG_SRC_1, more}, {DNNL_ARG_DST, own}});
+    });
   }
   bool first = !readers.own;
-  for (CpuAdd* add : readers.adds) {
-    add->PassToSource(first);
+  for (const size_t add : readers.adds) {
+    const Placed& reader = layers_[add];
+    const bool crosses = reader.source.has_value();
+    devices_.Do(reader.device, [&reader, pass_first = first || crosses] {
+      static_cast<CpuAdd&>(*reader.layer).PassToSource(pass_first);
+    });
+    if (crosses) devices_.Do(device, [&reader, first] { reader.source->AddGradient(first); });
     first = false;
   }
 }
 
-std::unique_ptr<CpuLayer> CpuNetwork::MakeLayer(const CpuLayerInput& input) {
+std::unique_ptr<CpuLayer> CpuNetwork::MakeLayer(const CpuLayerInput& input, Placed& placed) {
   return std::visit(Overloaded{[&](const auto& kind) { return MakeCpuLayer(kind, input); },
                                [&](const model::Add& layer) -> std::unique_ptr<CpuLayer> {
                                  const size_t source = places_.at(layer.layer);
-                                 std::unique_ptr<CpuAdd> add =
-                                     MakeCpuAdd(input, layers_[source]->out());
-                                 readers_[source].adds.push_back(add.get());
-                                 return add;
+                                 readers_[source].adds.push_back(layers_.size());
+                                 const Placed& giver = layers_[source];
+                                 return MakeCpuAdd(input, Cross(giver.layer->out(), giver.device,
+                                                                placed, placed.source));
                                }},
                     input.layer.kind);
 }
@@ -206,7 +266,15 @@ BatchResult CpuNetwork::Forward(const Batch& batch, Mode mode) {
     targets_.assign(batch.targets.begin(), batch.targets.begin() + rows_ * columns_);
   }
 
-  for (const auto& layer : layers_) layer->Forward(batch, mode);
+  for (const Placed& placed : layers_) {
+    devices_.Do(placed.device, [&placed, &batch, mode] {
+      if (placed.input) placed.input->MoveValues();
+      if (placed.source) placed.source->MoveValues();
+      placed.layer->Forward(batch, mode);
+    });
+  }
+  devices_.Finish();
+  samples_ += batch.count;
   output_->Fetch();
   const LossSum sum = SumLoss(loss_, loss_input());
   return {.loss_sum = sum.loss_sum, .correct = sum.correct, .count = batch.count};
@@ -217,12 +285,24 @@ void CpuNetwork::Backward(float scale, const GradientReady& ready) {
   LossGradient(loss_, loss_input(), scale * loss_factor_, Values(output_gradient_->memory()));
   output_gradient_->Store();
   int next = 0;
+  int complete = 0;  // on their devices; the caller's thread reports these
+  const auto report = [&] {
+    while (next < complete) ready(next++);
+  };
   for (size_t i = layers_.size(); i-- > 0;) {
     SumGradients(i);
-    layers_[i]->Backward([&] {
-      for (int k = 0; k < parameter_counts_[i]; ++k) ready(next++);
+    const Placed& placed = layers_[i];
+    devices_.Do(placed.device, [&] {
+      placed.layer->Backward([&] {
+        complete += placed.parameters;
+        if (devices_.alone()) report();
+      });
+      if (placed.input) placed.input->MoveGradient();
     });
+    report();
   }
+  devices_.Finish();
+  report();
   PassStatistics(scale, next, ready);
 }
 
@@ -236,6 +316,13 @@ void CpuNetwork::PassStatistics(float scale, int next, const GradientReady& read
 void CpuNetwork::ReadLogits(absl::Span<float> out) const {
   DP_CHECK(out.size() == logits().size());
   std::copy(logits().begin(), logits().end(), out.begin());
+}
+
+std::vector<DeviceLoad> CpuNetwork::loads() const {
+  std::vector<DeviceLoad> loads;
+  for (const absl::Duration busy : devices_.busy())
+    loads.push_back({.samples = samples_, .busy = busy});
+  return loads;
 }
 
 LossInput CpuNetwork::loss_input() const {

@@ -4,7 +4,13 @@
 
 #include "base/check.h"
 
+// A function of the OpenMP runtime that oneDNN links. Declared here because a compiler other than
+// the one that brought that runtime may have no omp.h.
+extern "C" void omp_set_num_threads(int threads);
+
 namespace dp::engine {
+
+void SetComputeThreads(int threads) { omp_set_num_threads(threads); }
 
 void CpuStream::Run(const dnnl::primitive& primitive,
                     const std::unordered_map<int, dnnl::memory>& arguments) {

@@ -9,9 +9,13 @@
 
 namespace dp::engine {
 
+// Sets the size of the calling thread's OpenMP team.
+void SetComputeThreads(int threads);
+
 // Where oneDNN runs: on the calling thread and its OpenMP team. Owned by the device, used by all
 // that the device made.
 struct CpuStream {
+  int threads = 1;  // of a team
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
 

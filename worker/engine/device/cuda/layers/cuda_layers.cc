@@ -35,6 +35,11 @@ bool IsPlannable(const model::LayerKind& kind) {
 
 absl::Status CheckPlannable(absl::Span<const model::CheckedLayer> layers, const Loss& loss) {
   for (const model::CheckedLayer& layer : layers) {
+    if (layer.device != 0)
+      return absl::UnimplementedError(
+          absl::StrCat("layer '", layer.name, "' is on device ", layer.device,
+                       ": layers on several devices are computed on CPUs only, and this rank "
+                       "computes on a GPU; set train.device to cpu"));
     const std::string lacking = Lacking(layer.kind);
     if (lacking.empty() && IsPlannable(layer.kind)) continue;
     return absl::UnimplementedError(absl::StrCat(
