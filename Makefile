@@ -23,7 +23,7 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
-.PHONY: all programs configure help deps demo test beside unit check benchmarks bench bench-store bench-journal bench-detection bench-scale torture interop mutate asan tsan \
+.PHONY: all programs configure help deps demo test beside unit check benchmarks bench bench-store bench-journal bench-parameters bench-detection bench-scale torture interop mutate asan tsan \
   sanitize fuzz install dist cuda-toolkit dist-xz dist-test clean
 
 all: configure  ## build the programs and the tests into build/; programs are in build/bin
@@ -71,6 +71,9 @@ bench-store: all benchmarks  ## compare our stores with PyTorch's TCPStore serve
 bench-journal: all benchmarks  ## compare durable puts and a restart with etcd's, in the same form: about five minutes
 	@scripts/deps bench
 	@tests/bench/journal $(BUILD)
+
+bench-parameters: benchmarks  ## measure pushes and pulls of parameters beside plain gRPC and memcpy: about a minute
+	@$(BUILD)/tests/parameters_bench
 
 bench-detection: all benchmarks  ## measure how soon dp acts on a rank that exits and on a silent host: about three minutes
 	@tests/bench/detection $(BUILD)

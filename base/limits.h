@@ -105,6 +105,13 @@ inline constexpr size_t kWholeLineBytesMax = 64 << 10;
 // a compare_set has two values; a request of logs has 4 MiB. The rest is headroom.
 inline constexpr int kMessageBytesMax = 20 << 20;
 
+// Data in one message of a stream of parameters. Each message but the last has as much. Large
+// beside the cost of a message, small beside what one connection may buffer.
+inline constexpr size_t kParameterChunkBytes = size_t{1} << 20;
+// Tensors of one version of parameters, and the bytes of a tensor's name.
+inline constexpr int kParameterTensorsMax = 100'000;
+inline constexpr size_t kTensorNameBytesMax = 512;
+
 // Tokens of one text sample; more is a typing error.
 inline constexpr int kContextMax = 65536;
 // Kinds of tokens: a token has 16 bits.

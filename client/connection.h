@@ -21,6 +21,10 @@ class Channel;
 class ChannelInterface;
 class ClientContext;
 class Status;
+template <class R>
+class ClientReader;
+template <class W>
+class ClientWriter;
 }  // namespace grpc
 
 namespace dp::client {
@@ -33,6 +37,14 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
 // A blocking RPC of a service, as gRPC generates it: &v1::Jobs::Stub::Submit.
 template <typename Stub, typename Request, typename Response>
 using Rpc = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
+// The same where the client streams messages, and where the server does.
+template <typename Stub, typename Request, typename Response>
+using UploadRpc = std::unique_ptr<grpc::ClientWriter<Request>> (Stub::*)(grpc::ClientContext*,
+                                                                         Response*);
+template <typename Stub, typename Request, typename Response>
+using DownloadRpc = std::unique_ptr<grpc::ClientReader<Response>> (Stub::*)(grpc::ClientContext*,
+                                                                            const Request&);
 
 // A connection to the coordinator: every RPC of every service, over one gRPC channel. Thread-safe.
 // The owner must not destroy it while calls are in flight; CancelAll ends them first. The
@@ -69,6 +81,43 @@ class Connection : public AsyncStoreConnection {
     });
     if (!status.ok()) return status;
     return response;
+  }
+
+  // One attempt of an RPC that streams. `next` fills in the next message, and returns false at the
+  // end. The server may answer before. Errors: as Call.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Upload(UploadRpc<Stub, Request, Response> rpc,
+                                  absl::FunctionRef<bool(Request&)> next,
+                                  absl::Duration deadline_in) {
+    Stub stub(stub_channel_);
+    Response response;
+    const absl::Status status = Attempt(deadline_in, [&](grpc::ClientContext& context) {
+      const auto writer = (stub.*rpc)(&context, &response);
+      Request message;
+      while (next(message) && writer->Write(message)) {
+      }
+      writer->WritesDone();
+      return writer->Finish();
+    });
+    if (!status.ok()) return status;
+    return response;
+  }
+  // `take` gets each message. Its error ends the call, and is returned. Errors: as Call.
+  template <typename Stub, typename Request, typename Response>
+  absl::Status Download(DownloadRpc<Stub, Request, Response> rpc,
+                        const std::type_identity_t<Request>& request,
+                        absl::FunctionRef<absl::Status(Response&)> take,
+                        absl::Duration deadline_in) {
+    Stub stub(stub_channel_);
+    absl::Status taken;
+    const absl::Status status = Attempt(deadline_in, [&](grpc::ClientContext& context) {
+      const auto reader = (stub.*rpc)(&context, request);
+      Response message;
+      while (taken.ok() && reader->Read(&message)) taken = take(message);
+      if (!taken.ok()) context.TryCancel();
+      return reader->Finish();
+    });
+    return taken.ok() ? status : taken;
   }
 
   // Ends every call in flight, and every later one, with Cancelled. Any thread; idempotent.

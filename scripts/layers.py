@@ -32,6 +32,7 @@ MAY_INCLUDE = {
     "base": [],
     "base/program": ["base"],
     "base/model": ["base"],
+    "base/checksum": [],
     # Readers of data files: the engine trains on them, dpctl checks and describes them.
     "base/data": ["base", "base/model"],
     "base/security": ["base"],
@@ -51,10 +52,16 @@ MAY_INCLUDE = {
     "server/tcpstore": ["store/wire", "store/relay", *SERVER_CALLS],
     "server/access": ["base/security", *SERVER_CALLS],
     "server/connections": ["server/access", "base"],
-    "server/rpc": ["server/connections", "server/access", "proto/job", "server/logs", "base/security", *SERVER_CALLS],
-    "server/program": ["server/access", "base/security", "server/connections", "server/rpc", "server/tcpstore", "server/journal", "server/logs", "store/wire", *SERVER_CALLS],
+    # The parameter service runs the engine's optimizers, and adds gradients up as the ranks do.
+    "server/parameters/core": ["worker/engine/nn", "worker/engine/collectives/reduce", "base"],
+    "server/parameters": ["server/parameters/core", "server/driver", "worker/engine/nn", "proto", *SERVER_CORE],
+    "server/rpc": ["server/connections", "server/access", "proto/job", "server/logs", "server/parameters", "base/security", *SERVER_CALLS],
+    "server/rpc/parameters": ["server/rpc", "server/access", "server/parameters", "server/parameters/core", "worker/engine/nn", *SERVER_CALLS],
+    "server/program": ["server/access", "base/security", "server/connections", "server/rpc", "server/tcpstore", "server/journal", "server/logs", "server/parameters", "store/wire", *SERVER_CALLS],
     "worker/core": ["base"],
     "worker/engine/collectives": ["store", "base"],
+    # Sums in order, also those of the parameter service.
+    "worker/engine/collectives/reduce": ["base"],
     "worker/engine/collectives/local": ["worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/exchange": ["worker/engine/collectives", "store", "base"],
     "worker/engine/collectives/gloo": ["worker/engine/collectives", "store", "base"],
@@ -112,10 +119,12 @@ MAY_INCLUDE = {
     "client/dpctl/program": ["client/dpctl/verbs", "client/dpctl/run", "client/dpctl/view", *DPCTL],
     "tests": [],
 }
-# Whoever may use base may use its rooms.
+# Whoever may use base, or the collectives, may use its rooms.
 for layer, folders in MAY_INCLUDE.items():
+    if "worker/engine/collectives" in (layer, *folders):
+        MAY_INCLUDE[layer] = folders = [*folders, "worker/engine/collectives/reduce"]
     if "base" in folders and not layer.startswith("base/"):
-        MAY_INCLUDE[layer] = [*folders, "base/program", "base/model"]
+        MAY_INCLUDE[layer] = [*folders, "base/program", "base/model", "base/checksum"]
 
 # Tests may include these besides the folders of their module. The checks of a job are tested with job files.
 TESTS_ALSO_INCLUDE = {"proto/job": ["client/job"]}
@@ -137,7 +146,7 @@ BANNED_IN_CORE = re.compile(
 
 # Files outside the cores that follow the same rules.
 PURE = re.compile(
-    r"base/model/|store/(key_values|operation|awaited_keys|batch_codec|wire/(fields|protocol|request_parser|translation)|"
+    r"base/(model|checksum)/|store/(key_values|operation|awaited_keys|batch_codec|wire/(fields|protocol|request_parser|translation)|"
     r"relay/relay_ledger)|worker/engine/ddp/bucket_|worker/engine/data/sampler|"
     r"worker/engine/collectives/(shm/spin_policy|hierarchical/host_plan)"
 )

@@ -56,6 +56,22 @@ AccessRow RowOf(Rpc rpc) {
     case Rpc::kCheckpointsList:
       return {.user = kOwn, .viewer = kAll, .rank = kOwn};
 
+    // Named sets: of the user who first pushed them. Ranks: those of their job.
+    case Rpc::kParametersPush:
+      return {.user = kOwn, .rank = kOwn};
+    case Rpc::kParametersPull:
+    case Rpc::kParametersDescribe:
+      return {.user = kOwn, .viewer = kAll, .rank = kOwn};
+    case Rpc::kParametersList:
+      return {.user = kOwn, .viewer = kAll};
+    case Rpc::kParametersRemove:
+      return {.user = kOwn};
+    case Rpc::kParametersOpenTable:
+    case Rpc::kParametersPushGradients:
+    case Rpc::kParametersPullValues:
+    case Rpc::kParametersPublishTable:
+      return {.rank = kOwn};
+
     case Rpc::kWorldsJoin:
     case Rpc::kWorldsCompleteFirstStep:
     case Rpc::kWorldsStopEarly:

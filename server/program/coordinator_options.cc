@@ -40,6 +40,7 @@ struct Flags {
   bool accept_data_loss = false;
   bool accept_other_users = false;
   uint64_t memory_max = kMemoryMax;
+  uint64_t parameter_memory = kParameterMemory;
   KeyValueLimits store;
   CallerFlags callers;
   DiskFlags disk;
@@ -124,6 +125,7 @@ absl::StatusOr<CoordinatorOptions> Check(const Flags& flags) {
                              .accept_data_loss = flags.accept_data_loss,
                              .accept_other_users = flags.accept_other_users,
                              .memory = MemoryShares::Of(flags.memory_max),
+                             .parameter_memory = flags.parameter_memory,
                              .store = flags.store,
                              .callers = flags.callers,
                              .disk = flags.disk};
@@ -220,6 +222,7 @@ std::variant<CoordinatorOptions, int> ReadCommandLine(int argc, char** argv) {
                "--tls-cert, or read --tls-key, as on a volume that is open to all; only where no "
                "other user can reach them, as in a pod");
   AddMemoryLimit(app, flags.memory_max);
+  AddParameterMemory(app, flags.parameter_memory);
   AddStoreLimits(app, flags.store);
   AddCallerLimits(app, flags.callers);
   AddDiskLimits(app, flags.disk);

@@ -28,6 +28,7 @@ struct CoordinatorOptions {
   bool accept_data_loss = false;
   bool accept_other_users = false;
   MemoryShares memory;
+  uint64_t parameter_memory = 0;
   KeyValueLimits store;
   CallerFlags callers;
   DiskFlags disk;

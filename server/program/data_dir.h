@@ -47,6 +47,7 @@ class DataDir {
   uint64_t disk_bytes() const;
   uint64_t disk_available() const;
   std::filesystem::path logs() const { return path_ / "logs"; }
+  std::filesystem::path parameters() const { return path_ / "parameters"; }
   std::filesystem::path identity() const { return path_ / "identity"; }
 
  private:

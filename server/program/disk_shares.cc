@@ -19,6 +19,10 @@ DiskShares SharesOf(uint64_t disk_bytes) {
   shares.job_specs_bytes_max = std::clamp(disk_bytes / 8, kMiB, 256 * kMiB);
   shares.ballast_bytes = std::clamp(disk_bytes / 64, 8 * kMiB, 32 * kMiB);
   shares.floor = shares.ballast_bytes / 2;
+  const uint64_t others =
+      shares.logs_bytes_max + 3 * shares.job_specs_bytes_max + shares.ballast_bytes;
+  const uint64_t left = disk_bytes - std::min(disk_bytes, others);
+  shares.parameters_bytes_max = std::clamp(left / 2, kMiB, 256 * kGiB);
   return shares;
 }
 

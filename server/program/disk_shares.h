@@ -8,9 +8,10 @@ namespace dp::server {
 // (docs/coordinator-process.md, Disk). Each limit is a fraction of the disk, so that it fits small
 // volumes. Each has a bound, so that a large disk is not filled without need.
 struct DiskShares {
-  uint64_t logs_bytes_max;      // of all jobs
-  uint64_t job_logs_bytes_max;  // of one job, so that one job does not push out all others
-  uint64_t log_disk_reserve;    // logs leave this much free
+  uint64_t logs_bytes_max;        // of all jobs
+  uint64_t job_logs_bytes_max;    // of one job, so that one job does not push out all others
+  uint64_t parameters_bytes_max;  // of all sets of parameters
+  uint64_t log_disk_reserve;      // logs and parameters leave this much free
   // Submissions are rejected if less is free. Smaller than log_disk_reserve, so that logs stop
   // first. Larger than the ballast, so that a disk that has just the ballast takes no job.
   uint64_t submit_reserve;

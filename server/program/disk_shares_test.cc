@@ -13,7 +13,9 @@ TEST(DiskSharesTest, AllThatIsGrantedFitsTheDisk) {
        {220 * kShareMiB, kShareGiB, 10 * kShareGiB, 100 * kShareGiB, 1000 * kShareGiB}) {
     const DiskShares shares = SharesOf(disk);
     // The journal: three times the specs, and a write-ahead log.
-    EXPECT_LT(shares.logs_bytes_max + 3 * shares.job_specs_bytes_max + shares.ballast_bytes, disk)
+    EXPECT_LT(shares.logs_bytes_max + shares.parameters_bytes_max + 3 * shares.job_specs_bytes_max +
+                  shares.ballast_bytes,
+              disk)
         << disk;
     EXPECT_LT(shares.job_logs_bytes_max, shares.logs_bytes_max);
   }
@@ -32,6 +34,7 @@ TEST(DiskSharesTest, ALargeDiskIsNotTakenForNoReason) {
   const DiskShares shares = SharesOf(100'000 * kShareGiB);
   EXPECT_EQ(shares.logs_bytes_max, 64 * kShareGiB);
   EXPECT_EQ(shares.log_disk_reserve, kShareGiB);
+  EXPECT_EQ(shares.parameters_bytes_max, 256 * kShareGiB);
   EXPECT_EQ(shares.ballast_bytes, 32 * kShareMiB);
 }
 

@@ -85,6 +85,13 @@ void AddMemoryLimit(CLI::App& app, uint64_t& memory_max) {
       ->default_str(InUnits(memory_max));
 }
 
+void AddParameterMemory(CLI::App& app, uint64_t& parameter_memory) {
+  AddBytes(app, "--parameter-memory", parameter_memory, kLogBytesMin,
+           "Memory for the weights, optimizers and gradients of jobs with strategy ps, beside "
+           "--memory-max; a job that needs more fails at its start")
+      ->default_str(InUnits(parameter_memory));
+}
+
 void AddCallerLimits(CLI::App& app, CallerFlags& flags) {
   AddCount(app, "--calls-per-second", flags.calls_per_second, kCallsMax,
            "Calls that a person or a rank may make each second, and ten times as many at once; a "
@@ -99,15 +106,24 @@ void AddDiskLimits(CLI::App& app, DiskFlags& flags) {
            "[half of the disk, 64GiB at most]");
   AddBytes(app, "--job-logs-bytes-max", flags.job_logs_bytes_max, kLogBytesMin,
            "Logs of one job; past it they are cut [an eighth of the disk, 1GiB at most]");
+  AddBytes(app, "--parameters-bytes-max", flags.parameters_bytes_max, kLogBytesMin,
+           "Parameters of all jobs and names; past it none are taken [half of what logs and "
+           "jobs leave of the disk, 256GiB at most]");
   AddBytes(app, "--log-disk-reserve", flags.log_disk_reserve, 0,
            "While the disk has less room, logs of jobs that ended first are removed; where there "
-           "are none, logs wait at the workers [a sixteenth of the disk, 24MiB to 1GiB]");
+           "are none, logs wait at the workers; parameters are rejected [a sixteenth of the disk, "
+           "24MiB to 1GiB]");
   AddBytes(app, "--disk-reserve", flags.disk_reserve, 0,
            "While the disk has less room, no job is taken [a thirty-second of the disk, 12MiB to "
            "512MiB]");
   AddBytes(app, "--job-specs-bytes-max", flags.job_specs_bytes_max, kLogBytesMin,
            "Specs of all jobs on record; past it jobs that ended first are forgotten, then none "
            "is taken [an eighth of the disk, 256MiB at most]");
+}
+
+ParameterLimits DiskFlags::ParametersOn(const DiskShares& shares) const {
+  return {.bytes_max = parameters_bytes_max.value_or(shares.parameters_bytes_max),
+          .disk_reserve = log_disk_reserve.value_or(shares.log_disk_reserve)};
 }
 
 LogLimits DiskFlags::LogsOn(const DiskShares& shares) const {

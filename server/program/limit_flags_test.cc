@@ -38,6 +38,7 @@ TEST(LimitFlagsTest, WhatIsInRangeIsTaken) {
   EXPECT_EQ(Parsed("--connections-per-host", "20000").callers.connections_per_host, 20'000u);
   EXPECT_EQ(Parsed("--logs-bytes-max", "2MiB").disk.logs_bytes_max, uint64_t{2} << 20);
   EXPECT_EQ(Parsed("--job-logs-bytes-max", "1048576").disk.job_logs_bytes_max, uint64_t{1} << 20);
+  EXPECT_EQ(Parsed("--parameters-bytes-max", "3MiB").disk.parameters_bytes_max, uint64_t{3} << 20);
   EXPECT_EQ(Parsed("--log-disk-reserve", "0").disk.log_disk_reserve, 0u);
 }
 

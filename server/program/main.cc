@@ -37,6 +37,7 @@
 #include "server/journal/sqlite_journal.h"
 #include "server/logs/log_store.h"
 #include "server/logs/log_thread.h"
+#include "server/parameters/parameters.h"
 #include "server/program/coordinator_options.h"
 #include "server/program/data_dir.h"
 #include "server/program/disk_shares.h"
@@ -266,6 +267,36 @@ absl::Status ReplaceRevokedAdmin(IdentityDir& identity, Driver& driver) {
       std::max(Clock::System().Now(), valid_after + security::CertificateAuthority::kClockSkew));
 }
 
+// Removes the parameters of jobs that are not on record: a crash came between the job's removal and
+// theirs. After accepted data loss the journal may lack jobs that people know, so theirs are kept.
+absl::Status DropUnknownParameters(Parameters& parameters, Driver& driver, bool accept_loss) {
+  std::promise<std::vector<JobId>> answer;
+  DP_RETURN_IF_ERROR(driver.Ask([&](const absl::Status& status, const View& view) {
+    std::vector<JobId> unknown;
+    for (const JobId job : parameters.store.jobs()) {
+      if (status.ok() && view.coordinator.job(job) == nullptr) unknown.push_back(job);
+    }
+    answer.set_value(std::move(unknown));
+  }));
+  const std::vector<JobId> unknown = answer.get_future().get();
+  if (!accept_loss) return parameters.Drop(unknown);
+  for (const JobId job : unknown) DP_RETURN_IF_ERROR(parameters.store.SetAside(job));
+  return absl::OkStatus();
+}
+
+// Frees the tables of jobs that are over. If it does not come to that now, it will the next time.
+void CloseEndedTables(Parameters& parameters, Driver& driver) {
+  if (parameters.tables.jobs().empty()) return;
+  (void)driver.Ask([&parameters](const absl::Status& status, const View& view) {
+    std::vector<JobId> ended;
+    for (const JobId id : parameters.tables.jobs()) {
+      const core::Job* const job = view.coordinator.job(id);
+      if (job == nullptr || job->terminal()) ended.push_back(id);
+    }
+    if (status.ok()) (void)parameters.Close(std::move(ended));
+  });
+}
+
 // Serves until a signal arrives (OK) or something fails.
 absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
   // Gets the reason why the process ends, from a signal, the driver, or the log thread.
@@ -296,7 +327,12 @@ absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
   LogStore log_store(data_dir.logs(), options.disk.LogsOn(shares));
   const std::vector<JobId> logged = log_store.Stored();
   LogThread logs(std::move(log_store), end);
-  const auto drop_logs = [&logs](const std::vector<JobId>& jobs) { return logs.Drop(jobs).ok(); };
+  Parameters parameters(data_dir.parameters(), options.disk.ParametersOn(shares), disk_available,
+                        options.parameter_memory);
+  DP_RETURN_IF_ERROR(parameters.store.Load());
+  const auto drop_files = [&](const std::vector<JobId>& jobs) {
+    return parameters.Drop(jobs).ok() && logs.Drop(jobs).ok();
+  };
   std::function<absl::Status(const std::vector<JobId>&)> set_logs_aside;
   if (accept_loss) {
     set_logs_aside = [&data_dir](const auto& jobs) { return data_dir.SetLogsAside(jobs); };
@@ -314,12 +350,13 @@ absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
                                                         .disk = options.disk.JournalOn(shares),
                                                         .disk_available = disk_available,
                                                         .tend_disk = [&] { ballast.Restore(); },
-                                                        .on_forgotten = drop_logs,
+                                                        .on_forgotten = drop_files,
                                                         .logged = logged,
                                                         .set_logs_aside = set_logs_aside,
                                                         .notify = &notify},
                                                        *journal, Clock::Steady(), end));
   DP_RETURN_IF_ERROR(ReplaceRevokedAdmin(identity, *driver));
+  DP_RETURN_IF_ERROR(DropUnknownParameters(parameters, *driver, accept_loss));
   DP_ASSIGN_OR_RETURN(const auto server,
                       Server::Start(options.listen, *driver, logs,
                                     {.direct_stores = DirectStoreHost(options),
@@ -329,6 +366,7 @@ absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
                                      .calls = CallsOf(options),
                                      .open_calls = {.answer_bytes = options.memory.answers},
                                      .tls = identity.tls(),
+                                     .parameters = &parameters,
                                      .plain_text = options.insecure}));
   DP_ASSIGN_OR_RETURN(const auto tcp_stores,
                       TcpStores::Start(options, sockets, *driver, server->callers()));
@@ -348,13 +386,16 @@ absl::Status Serve(const CoordinatorOptions& options, NotifySocket& notify) {
     why = ends.DrainFor(kRefreshIdentityEvery);
     RefreshIdentity(identity, identity_problems);
     local_link.Keep();
+    CloseEndedTables(parameters, *driver);
   }
   Log(Severity::kInfo, "stopping", {{"reason", why[0].ok() ? "signal" : why[0].ToString()}});
   notify.Stopping();
   // Stopping the driver answers all waits; then the server has no call left to wait for.
   driver->Stop();
   logs.Stop();
+  parameters.tables.Stop();
   server->Stop();
+  parameters.Stop();
   pthread_kill(signals.native_handle(), SIGTERM);
   return why[0];
 }

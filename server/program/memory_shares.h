@@ -13,6 +13,10 @@ inline constexpr uint64_t kMemoryMax = uint64_t{1} << 30;
 // MiB, at a time.
 inline constexpr uint64_t kMemoryMaxMin = uint64_t{256} << 20;
 
+// The default memory of all tables of parameters, beside --memory-max. It holds a job of four ranks
+// with AdamW and a hundred million weights.
+inline constexpr uint64_t kParameterMemory = uint64_t{4} << 30;
+
 // The shares of --memory-max. Records of the journal and pages of logs add a little to them. Keys
 // that TCPStore clients wait for are counted separately (store/wire/message_memory), and may take
 // as much again as the flag.

@@ -174,6 +174,9 @@ std::vector<std::unique_ptr<grpc::Service>> Server::MakeServices(LogThread& logs
   services.push_back(MakeStoreService(gate_, callers_));
   services.push_back(MakeLogsService(gate_, logs));
   services.push_back(MakeCheckpointsService(gate_));
+  if (options.parameters != nullptr) {
+    services.push_back(MakeParametersService(gate_, *options.parameters));
+  }
   return services;
 }
 
@@ -195,6 +198,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenAddress& addre
   for (const char* name : {"dp.v1.Access", "dp.v1.Jobs", "dp.v1.Workers", "dp.v1.Worlds",
                            "dp.v1.Store", kLogsService, "dp.v1.Checkpoints"}) {
     server->server_->GetHealthCheckService()->SetServingStatus(name, true);
+  }
+  if (options.parameters != nullptr) {
+    server->server_->GetHealthCheckService()->SetServingStatus("dp.v1.Parameters", true);
   }
   server->WatchHealth(driver, logs);
   ConnectionListener::Limits limits{.open_of_host = options.connections_of_host};

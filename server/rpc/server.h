@@ -17,6 +17,7 @@
 #include "server/driver/driver.h"
 #include "server/driver/health_watch.h"
 #include "server/logs/log_thread.h"
+#include "server/parameters/parameters.h"
 #include "server/rpc/call_watch.h"
 
 namespace dp::server {
@@ -60,7 +61,8 @@ struct ServerOptions {
   CallLimits calls = {};
   OpenCalls::Limits open_calls = {};
   std::optional<TlsOptions> tls = {};
-  bool plain_text = true;  // also serves callers in plain text, who may do everything
+  Parameters* parameters = nullptr;  // outlives the server; null: none are served
+  bool plain_text = true;            // also serves callers in plain text, who may do everything
 };
 
 // The gRPC front of the coordinator: every service of proto/dp/v1 and grpc.health.v1. Driver and

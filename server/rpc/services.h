@@ -9,6 +9,7 @@
 #include "server/callers/client_table.h"
 #include "server/callers/store_callers.h"
 #include "server/logs/log_thread.h"
+#include "server/parameters/parameters.h"
 
 // The services of proto/dp/v1, one file each. They reach the driver through the gate, and are
 // thread-safe. The arguments must outlive the service.
@@ -32,6 +33,8 @@ std::unique_ptr<grpc::Service> MakeStoreService(Gate& gate, StoreCallers& caller
 std::unique_ptr<grpc::Service> MakeLogsService(Gate& gate, LogThread& logs);
 
 std::unique_ptr<grpc::Service> MakeCheckpointsService(Gate& gate);
+
+std::unique_ptr<grpc::Service> MakeParametersService(Gate& gate, Parameters& parameters);
 
 // `authority` signs certificates; null: none are given out, because the server does not use TLS.
 // `own_certificate`: as in TlsOptions.

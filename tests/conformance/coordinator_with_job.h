@@ -22,7 +22,8 @@ class CoordinatorWithJob {
                                         [](const absl::Status&) {});
     DP_CHECK(driver.ok());
     driver_ = *std::move(driver);
-    auto server = server::Server::Start({"127.0.0.1", 0}, *driver_, logs_);
+    auto server =
+        server::Server::Start({"127.0.0.1", 0}, *driver_, logs_, {.parameters = &parameters_});
     DP_CHECK(server.ok());
     server_ = *std::move(server);
     server::ClusterClient client(address());
@@ -34,6 +35,7 @@ class CoordinatorWithJob {
   ~CoordinatorWithJob() {
     driver_->Stop();
     logs_.Stop();
+    parameters_.tables.Stop();
     server_->Stop();
   }
 
@@ -64,7 +66,8 @@ class CoordinatorWithJob {
  private:
   const ScratchDir scratch_;
   server::MemoryJournal journal_;
-  server::LogThread logs_{server::LogStore(scratch_.path()), [](const absl::Status&) {}};
+  server::LogThread logs_{server::LogStore(scratch_.path() / "logs"), [](const absl::Status&) {}};
+  server::Parameters parameters_{scratch_.path() / "parameters"};
   std::unique_ptr<server::Driver> driver_;
   std::unique_ptr<server::Server> server_;
   JobId job_;

@@ -22,6 +22,8 @@ class ServicesFixture : public ::testing::Test {
     ASSERT_TRUE(driver.ok()) << driver.status();
     driver_ = *std::move(driver);
     logs_ = std::make_unique<LogThread>(LogStore(scratch_.path()), [](const absl::Status&) {});
+    parameters_ = std::make_unique<Parameters>(scratch_.path() / "parameters");
+    server_options_.parameters = parameters_.get();
     auto server = Server::Start({"127.0.0.1", 0}, *driver_, *logs_, server_options_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -30,6 +32,7 @@ class ServicesFixture : public ::testing::Test {
   void TearDown() override {
     driver_->Stop();
     logs_->Stop();
+    parameters_->tables.Stop();
     server_->Stop();
   }
   // A job of `ranks` ranks, all placed on one worker; returns its id.
@@ -58,6 +61,7 @@ class ServicesFixture : public ::testing::Test {
   MemoryJournal journal_;
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<LogThread> logs_;
+  std::unique_ptr<Parameters> parameters_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<ClusterClient> client_;
   uint64_t worker_ = 0;

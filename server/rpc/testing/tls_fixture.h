@@ -43,10 +43,12 @@ class TlsFixture : public ::testing::Test {
     driver_ = *std::move(driver);
     logs_ =
         std::make_unique<LogThread>(LogStore(scratch_.path() / "logs"), [](const absl::Status&) {});
+    parameters_ = std::make_unique<Parameters>(scratch_.path() / "parameters");
     auto server = Server::Start({"127.0.0.1", 0}, *driver_, *logs_,
                                 {.connection_age = connection_age_,
                                  .calls = calls_,
                                  .tls = ServerFiles(),
+                                 .parameters = parameters_.get(),
                                  .plain_text = plain_text_});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -54,6 +56,7 @@ class TlsFixture : public ::testing::Test {
   void TearDown() override {
     driver_->Stop();
     logs_->Stop();
+    parameters_->tables.Stop();
     server_->Stop();
   }
 
@@ -160,6 +163,7 @@ class TlsFixture : public ::testing::Test {
   MemoryJournal journal_;
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<LogThread> logs_;
+  std::unique_ptr<Parameters> parameters_;
   std::unique_ptr<Server> server_;
 
  private:

@@ -1,0 +1,78 @@
+#include "client/parameters.h"
+
+#include <memory>
+#include <string>
+
+#include "base/checksum/crc32c.h"
+#include "client/testing/in_process.h"
+#include "dp/v1/parameters.grpc.pb.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Streams one version of six bytes in two chunks.
+class FakeParameters final : public v1::Parameters::Service {
+ public:
+  std::string second = "def";  // in place of the second chunk
+  int unavailable = 0;         // so many calls fail first
+
+ private:
+  grpc::Status Pull(grpc::ServerContext*, const v1::PullParametersRequest*,
+                    grpc::ServerWriter<v1::PullParametersResponse>* writer) override {
+    if (unavailable-- > 0) return ToGrpc(absl::UnavailableError("away"));
+    v1::PullParametersResponse message;
+    message.mutable_version()->set_version(3);
+    message.mutable_version()->set_bytes(6);
+    message.set_data("abc");
+    message.set_crc32c(ExtendCrc32c(0, "abc"));
+    writer->Write(message);
+    message.Clear();
+    message.set_data(second);
+    message.set_crc32c(ExtendCrc32c(0, "abcdef"));
+    if (!second.empty()) writer->Write(message);
+    return grpc::Status::OK;
+  }
+};
+
+class ParametersTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<PulledParameters> Pull() {
+    return Parameters(*connection_, pause_).Pull({.name = "gpt2"});
+  }
+
+  FakeParameters fake_;
+  InProcess server_{fake_};
+  std::unique_ptr<Connection> connection_ = server_.Connect();
+  Pause pause_;
+};
+
+TEST_F(ParametersTest, ChunksAreJoined) {
+  const auto pulled = Pull();
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_EQ(pulled->data, "abcdef");
+}
+
+TEST_F(ParametersTest, ACoordinatorThatIsAwayIsAskedAgain) {
+  fake_.unavailable = 2;
+  const auto pulled = Pull();
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_EQ(pulled->data, "abcdef");
+}
+
+TEST_F(ParametersTest, ADamagedChunkIsNotTaken) {
+  fake_.second = "deg";
+  EXPECT_EQ(Pull().status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Pull().status().message(), HasSubstr("do not match their checksum"));
+}
+
+TEST_F(ParametersTest, AStreamThatEndsEarlyIsNotTaken) {
+  fake_.second = "";
+  EXPECT_THAT(Pull().status().message(), HasSubstr("version 3 has 6 bytes, but 3 came"));
+}
+
+}  // namespace
+}  // namespace dp::client

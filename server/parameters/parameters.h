@@ -1,0 +1,51 @@
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/id.h"
+
+#include "server/parameters/call_timers.h"
+#include "server/parameters/parameter_store.h"
+#include "server/parameters/parameter_tables.h"
+#include "server/parameters/task_threads.h"
+
+namespace dp::server {
+
+// The parts of the parameter service, for main and the RPCs. Thread-safe.
+struct Parameters {
+  // Streams that are open at a time; each holds a few chunks.
+  static constexpr int kStreamsMax = 512;
+  // A stream ends when its client sends or takes nothing for so long.
+  static constexpr absl::Duration kStalled = absl::Seconds(60);
+  // They copy and check chunks, and wait for the disk.
+  static constexpr int kThreads = 4;
+
+  // Memory of all tables, where no flag sets it.
+  static constexpr uint64_t kMemoryMax = uint64_t{4} << 30;
+
+  explicit Parameters(std::filesystem::path dir, const ParameterLimits& limits = {},
+                      std::function<uint64_t()> available = {}, uint64_t memory_max = kMemoryMax)
+      : store(std::move(dir), limits, std::move(available)), tables(store, threads, memory_max) {}
+
+  // Removes the sets of these jobs soon; logs what cannot be removed. Errors: Unavailable.
+  absl::Status Drop(std::vector<JobId> jobs);
+  // Ends the tables of these jobs soon, after their last states were written. Errors: Unavailable.
+  absl::Status Close(std::vector<JobId> jobs);
+  // Ends what the service's threads do. The server must have stopped; `tables` before it, whose
+  // answers end calls. Idempotent.
+  void Stop() { threads.Stop(); }
+
+  ParameterStore store;
+  std::atomic<int> streams = 0;
+  CallTimers timers;
+  TaskThreads threads{"dp-parameters", kThreads};
+  ParameterTables tables;  // last: its tables use the others
+};
+
+}  // namespace dp::server

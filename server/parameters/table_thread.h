@@ -1,0 +1,174 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/bounded_queue.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "dp/v1/parameters.pb.h"
+#include "server/parameters/core/gradient_table.h"
+#include "server/parameters/parameter_memory.h"
+#include "server/parameters/parameter_store.h"
+#include "server/parameters/task_threads.h"
+
+namespace dp::server {
+
+// The table of one job, and the one thread that touches it: it takes gradients, runs the optimizer,
+// and answers who waits. A bounded queue feeds it. Files of published states are written by the
+// tasks' threads meanwhile. Methods are thread-safe and never block; answers run on the table's
+// thread, exactly once each, and must not block. Store, memory and tasks outlive it.
+class TableThread {
+ public:
+  using Values = std::shared_ptr<const std::vector<float>>;
+
+  // The caller of a method: one rank of one generation.
+  struct From {
+    Generation generation;
+    int rank = 0;
+  };
+  struct Opened {
+    bool initial = false;
+    uint64_t next = 1;
+    v1::TableState state;
+  };
+  // The place of a gradient that is on its way. The rank gets no other while this exists.
+  struct Place {
+    uint64_t next = 0;  // of the reply, if the gradient has no effect
+    bool take = false;  // whether its data are wanted
+    size_t floats = 0;  // that must come
+    std::shared_ptr<void> held = {};
+  };
+  struct Pulled {
+    v1::TableState state;
+    Values values;             // null: not wanted
+    std::vector<int> missing;  // not empty: the time is over, and these ranks are waited for
+  };
+  template <typename Answer>
+  using Done = std::function<void(absl::StatusOr<Answer>)>;
+
+  TableThread(JobId job, ParameterStore& store, ParameterMemory& memory, TaskThreads& tasks,
+              const Clock& clock = Clock::Steady());
+  ~TableThread();
+
+  // As the RPCs of proto/dp/v1/parameters.proto. Errors, and `done` is never called: Unavailable
+  // the queue is full, or the thread has stopped.
+  absl::Status Open(From from, v1::TableSettings settings, Done<Opened> done);
+  // Whether the gradient counts, before its data come. Number 0: the values of a new table.
+  absl::Status Begin(From from, uint64_t number, Done<Place> done);
+  // The number of the rank's next gradient, once the data have come.
+  absl::Status Push(From from, uint64_t number, std::vector<float> data, const GradientNote& note,
+                    Done<uint64_t> done);
+  absl::Status Pull(From from, uint64_t number, absl::Duration timeout, bool without_values,
+                    Done<Pulled> done);
+  absl::Status Publish(From from, bool close, Done<v1::ParameterVersion> done);
+
+  // Answers what is queued, and frees the table. `publish`: writes a state that is not durable yet
+  // first. Returns when the thread has ended. Idempotent; not from the thread itself.
+  void Stop(bool publish);
+
+ private:
+  struct OpenItem {
+    From from;
+    v1::TableSettings settings;
+    Done<Opened> done;
+  };
+  struct BeginItem {
+    From from;
+    uint64_t number = 0;
+    Done<Place> done;
+  };
+  struct PushItem {
+    From from;
+    uint64_t number = 0;
+    std::vector<float> data;
+    GradientNote note;
+    Done<uint64_t> done;
+  };
+  struct PullItem {
+    From from;
+    uint64_t number = 0;
+    absl::Time deadline;
+    bool without_values = false;
+    Done<Pulled> done;
+  };
+  struct PublishItem {
+    From from;
+    bool close = false;
+    Done<v1::ParameterVersion> done;
+    int64_t steps = 0;  // that must be durable
+  };
+  struct PublishedItem {
+    absl::StatusOr<v1::ParameterVersion> version;
+  };
+  using Item = std::variant<OpenItem, BeginItem, PushItem, PullItem, PublishItem, PublishedItem>;
+  // A state on its way to the disk.
+  struct Writing;
+
+  absl::Status Submit(Item item);
+  void Run();
+  void Take(OpenItem& item);
+  void Take(BeginItem& item);
+  void Take(PushItem& item);
+  void Take(PullItem& item) { pulls_.push_back(std::move(item)); }
+  void Take(PublishItem& item);
+  void Take(PublishedItem& item);
+
+  absl::StatusOr<Opened> OpenFor(const OpenItem& item);
+  // Frees the former generation's part, and goes on from memory or from the disk.
+  absl::Status BeginGeneration(const OpenItem& item);
+  absl::Status Load();
+  absl::Status Make(GradientTable::State state);
+  absl::StatusOr<Place> PlaceFor(const BeginItem& item);
+  absl::StatusOr<uint64_t> Accept(PushItem& item);
+  // Errors: FailedPrecondition the caller's generation is stale, or the table is not open.
+  absl::Status CheckOpen(const From& from) const;
+  void AnswerPulls(absl::Time now);
+  // nullopt: it goes on waiting.
+  std::optional<absl::StatusOr<Pulled>> AnswerTo(const PullItem& pull, absl::Time now);
+  void AnswerPublishes();
+  void PublishIfDue(absl::Time now);
+  void BeginPublish();
+  static absl::StatusOr<v1::ParameterVersion> Write(ParameterStore& store, const Writing& writing);
+  Values Snapshot();
+  void Free();
+  void AnswerAllEnded();
+  absl::Time NextAt() const;
+  bool wants_publish() const;
+
+  const JobId job_;
+  ParameterStore& store_;
+  ParameterMemory& memory_;
+  TaskThreads& tasks_;
+  const Clock& clock_;
+  const std::shared_ptr<BoundedQueue<Item>> queue_;  // shared with a state on its way to the disk
+  std::atomic<bool> publish_at_end_ = false;
+
+  // Used by the thread alone.
+  Generation generation_;  // not valid: none has opened the table
+  v1::TableSettings settings_;
+  std::optional<TableOptions> options_;
+  ParameterMemory::Share share_;
+  std::unique_ptr<GradientTable> table_;
+  std::vector<std::weak_ptr<void>> places_;  // by rank: the gradient that is on its way
+  Values snapshot_;                          // of the values; null: they have changed since
+  std::vector<PullItem> pulls_;
+  std::vector<PublishItem> publishes_;
+  bool writing_ = false;
+  absl::Status write_failed_;  // the latest write
+  absl::Time write_again_at_ = absl::InfinitePast();
+  std::optional<v1::ParameterVersion> published_;
+
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace dp::server

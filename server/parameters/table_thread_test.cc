@@ -1,0 +1,214 @@
+#include "server/parameters/table_thread.h"
+
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/testing/scratch_dir.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Four values and a tail of one; plain SGD with a rate of 1.
+v1::TableSettings Settings(int ranks = 2, v1::TableMode mode = v1::TABLE_MODE_SYNC) {
+  v1::TableSettings settings;
+  settings.set_mode(mode);
+  settings.set_ranks(ranks);
+  settings.set_publish_every(100);
+  settings.set_size(4);
+  settings.set_tail(1);
+  v1::TableParameter* const parameter = settings.add_parameters();
+  parameter->set_name("w");
+  parameter->add_shape(3);
+  parameter->set_size(3);
+  parameter->set_learning_rate_factor(1);
+  settings.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
+  settings.mutable_schedule()->set_steps_of_epoch(10);
+  settings.mutable_schedule()->set_steps_total(100);
+  return settings;
+}
+
+class TableThreadTest : public ::testing::Test {
+ protected:
+  static constexpr absl::Duration kNow = absl::ZeroDuration();
+  static constexpr absl::Duration kPatience = absl::Seconds(30);
+
+  void SetUp() override {
+    ASSERT_EQ(store_.Load(), absl::OkStatus());
+    Start();
+  }
+  void Start() { table_ = std::make_unique<TableThread>(JobId(7), store_, *memory_, tasks_); }
+  // As a coordinator that is killed: nothing more is written.
+  void Restart() {
+    table_.reset();
+    Start();
+  }
+
+  // Calls a method whose last argument is its answer, and waits for it.
+  template <typename Answer, typename Method>
+  absl::StatusOr<Answer> Await(Method method) {
+    std::promise<absl::StatusOr<Answer>> answer;
+    const absl::Status begun =
+        method([&answer](absl::StatusOr<Answer> got) { answer.set_value(std::move(got)); });
+    if (!begun.ok()) return begun;
+    return answer.get_future().get();
+  }
+  absl::StatusOr<TableThread::Opened> Open(int rank, uint64_t generation = 1,
+                                           const v1::TableSettings& settings = Settings()) {
+    return Await<TableThread::Opened>([&](auto done) {
+      return table_->Open({Generation(generation), rank}, settings, std::move(done));
+    });
+  }
+  absl::StatusOr<uint64_t> Push(int rank, uint64_t number, float value, uint64_t generation = 1) {
+    const TableThread::From from = {Generation(generation), rank};
+    auto place = Await<TableThread::Place>(
+        [&](auto done) { return table_->Begin(from, number, std::move(done)); });
+    if (!place.ok()) return place.status();
+    if (!place->take) return place->next;
+    return Await<uint64_t>([&](auto done) {
+      return table_->Push(from, number, std::vector<float>(place->floats, value), {},
+                          std::move(done));
+    });
+  }
+  absl::StatusOr<TableThread::Pulled> Pull(int rank, uint64_t number, absl::Duration timeout,
+                                           uint64_t generation = 1) {
+    return Await<TableThread::Pulled>([&](auto done) {
+      return table_->Pull({Generation(generation), rank}, number, timeout, false, std::move(done));
+    });
+  }
+  absl::StatusOr<v1::ParameterVersion> Publish(bool close = false) {
+    return Await<v1::ParameterVersion>([&](auto done) {
+      return table_->Publish({Generation(1), 0}, close, std::move(done));
+    });
+  }
+  // Both ranks have opened a table whose values are 0.
+  void OpenBoth() {
+    EXPECT_TRUE(Open(0)->initial);
+    EXPECT_TRUE(Open(1)->initial);
+    EXPECT_EQ(*Push(0, 0, 0), 1u);
+  }
+  void PushBoth(uint64_t number, float value) {
+    EXPECT_EQ(*Push(0, number, value), number + 1);
+    EXPECT_EQ(*Push(1, number, value), number + 1);
+  }
+  float Value(uint64_t number) { return (*Pull(0, number, kPatience)->values)[0]; }
+
+  const ScratchDir scratch_;
+  ParameterStore store_{scratch_.path() / "parameters", ParameterLimits()};
+  std::unique_ptr<ParameterMemory> memory_ = std::make_unique<ParameterMemory>(1 << 20);
+  TaskThreads tasks_{"test", 2};
+  std::unique_ptr<TableThread> table_;
+};
+
+TEST_F(TableThreadTest, AStepIsTakenWhenAllRanksHavePushed) {
+  OpenBoth();
+  EXPECT_EQ(*Push(1, 1, 2), 2u);
+  EXPECT_THAT(Pull(1, 1, kNow)->missing, testing::ElementsAre(0));
+  EXPECT_EQ(*Push(0, 1, 4), 2u);
+  EXPECT_EQ(Value(1), -3);
+  EXPECT_EQ(Pull(1, 1, kPatience)->state.tail(0), 3);
+}
+
+TEST_F(TableThreadTest, ARepeatedPushHasNoEffect) {
+  OpenBoth();
+  PushBoth(1, 1);
+  EXPECT_EQ(*Push(0, 1, 99), 2u);
+  EXPECT_EQ(*Push(0, 0, 99), 1u);
+  EXPECT_EQ(*Push(0, 5, 99), 2u);
+  EXPECT_EQ(Value(1), -1);
+}
+
+TEST_F(TableThreadTest, AGradientThatComesTooEarlyIsRejected) {
+  OpenBoth();
+  EXPECT_EQ(*Push(0, 1, 1), 2u);
+  EXPECT_TRUE(absl::IsAborted(Push(0, 2, 1).status()));
+}
+
+TEST_F(TableThreadTest, ARestartGoesOnFromTheDurableState) {
+  OpenBoth();
+  PushBoth(1, 1);
+  ASSERT_EQ(Publish()->step(), 1);
+  PushBoth(2, 1);
+  EXPECT_EQ(Value(2), -2);
+  Restart();
+  EXPECT_TRUE(absl::IsFailedPrecondition(Push(0, 3, 1).status()));
+  const auto opened = Open(0);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_FALSE(opened->initial);
+  EXPECT_EQ(opened->next, 2u);
+  EXPECT_EQ(opened->state.durable(), 1u);
+  EXPECT_EQ(Value(1), -1);
+  ASSERT_TRUE(Open(1).ok());
+  PushBoth(2, 1);
+  EXPECT_EQ(Value(2), -2);
+}
+
+TEST_F(TableThreadTest, AnotherGenerationGoesOnAndTheFormerIsStale) {
+  OpenBoth();
+  PushBoth(1, 1);
+  EXPECT_EQ(*Push(0, 2, 1), 3u);  // of a step that never comes
+  EXPECT_EQ(Open(0, /*generation=*/2)->next, 2u);
+  const absl::Status stale = Push(1, 2, 1).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(stale));
+  EXPECT_THAT(stale.message(), HasSubstr("generation 1 is stale, current is 2"));
+  EXPECT_THAT(Open(0).status().message(), HasSubstr("generation 1 is stale, current is 2"));
+  EXPECT_THAT(Pull(1, 1, kPatience).status().message(), HasSubstr("is stale"));
+  EXPECT_EQ((*Pull(0, 1, kPatience, /*generation=*/2)->values)[0], -1);
+}
+
+TEST_F(TableThreadTest, OtherSettingsAreRejected) {
+  OpenBoth();
+  v1::TableSettings other = Settings();
+  other.mutable_optimizer()->mutable_sgd()->set_learning_rate(2);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Open(1, 1, other).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Open(1, 2, other).status()));
+  EXPECT_EQ(Open(2, 2, Settings(3))->next, 1u);
+}
+
+TEST_F(TableThreadTest, ATableThatDoesNotFitNamesJobBytesAndFlag) {
+  memory_ = std::make_unique<ParameterMemory>(100);
+  Start();
+  const absl::Status refused = Open(0).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(refused.message(), HasSubstr("job 7: its table needs 140 bytes of memory, but only "
+                                           "100 of 100 are free"));
+  EXPECT_THAT(refused.message(), HasSubstr("--parameter-memory"));
+}
+
+TEST_F(TableThreadTest, AClosedTableGivesItsMemoryBack) {
+  OpenBoth();
+  PushBoth(1, 1);
+  EXPECT_GT(memory_->taken(), 0u);
+  ASSERT_TRUE(Publish(/*close=*/true).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(Push(0, 2, 1).status()));
+  EXPECT_EQ(memory_->taken(), 0u);
+}
+
+TEST_F(TableThreadTest, TheEndOfATableWritesItsLastState) {
+  OpenBoth();
+  PushBoth(1, 1);
+  ASSERT_TRUE(Publish().ok());
+  PushBoth(2, 1);
+  EXPECT_EQ(Value(2), -2);
+  table_->Stop(/*publish=*/true);
+  EXPECT_EQ(store_.Find({.job = JobId(7)}, 0)->step(), 2);
+}
+
+TEST_F(TableThreadTest, APublishedVersionHasTheParametersWithoutGaps) {
+  OpenBoth();
+  PushBoth(1, 1);
+  ASSERT_TRUE(Publish().ok());
+  const auto reader = store_.Open({.job = JobId(7)}, 0);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(reader->description().version().bytes(), 3 * sizeof(float));
+  EXPECT_EQ(reader->description().version().tensors(0).name(), "w");
+}
+
+}  // namespace
+}  // namespace dp::server

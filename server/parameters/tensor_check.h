@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "dp/v1/parameters.pb.h"
+
+namespace dp::server {
+
+// The bytes of all tensors of a version, as its header announces them. Pure.
+// Errors: InvalidArgument names the tensor and what is wrong: its name, type, shape or size.
+absl::StatusOr<uint64_t> CheckTensors(const v1::ParameterVersion& version);
+
+}  // namespace dp::server

@@ -1,0 +1,230 @@
+#include <string>
+#include <vector>
+
+#include "base/checksum/crc32c.h"
+#include "base/limits.h"
+#include "dp/v1/parameters.grpc.pb.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/convert/time.h"
+#include "server/rpc/testing/services_fixture.h"
+#include "server/rpc/testing/tls_fixture.h"
+
+namespace dp::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string DataOf(size_t bytes) {
+  std::string data(bytes, '\0');
+  for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<char>(i * 31 + i / 509);
+  return data;
+}
+
+struct PushSettings {
+  uint64_t job = 0;
+  std::string name = "gpt2";
+  uint64_t generation = 0;
+  std::string request = "a";
+  bool damage = false;  // the last chunk
+};
+
+// The streams of the service as a small language, over a client's channel.
+class ParametersClient {
+ public:
+  explicit ParametersClient(ClusterClient& client)
+      : client_(client), stub_(v1::Parameters::NewStub(client.channel())) {}
+
+  Answered<v1::PushParametersResponse> Push(const std::string& data,
+                                            const PushSettings& settings = {}) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    Answered<v1::PushParametersResponse> answered;
+    const auto writer = stub_->Push(&context, &answered.response);
+    v1::PushParametersRequest message;
+    message.set_job(settings.job);
+    message.set_name(settings.name);
+    message.set_generation(settings.generation);
+    message.set_request_id(settings.request);
+    v1::ParameterTensor* const tensor = message.add_tensors();
+    tensor->set_name("w");
+    tensor->set_type("U8");
+    tensor->add_shape(static_cast<int64_t>(data.size()));
+    tensor->set_bytes(data.size());
+    uint32_t crc = 0;
+    for (size_t at = 0; at < data.size(); at += kParameterChunkBytes) {
+      message.set_data(data.substr(at, kParameterChunkBytes));
+      crc = ExtendCrc32c(crc, message.data());
+      const bool last = at + kParameterChunkBytes >= data.size();
+      message.set_crc32c(settings.damage && last ? crc + 1 : crc);
+      if (!writer->Write(message)) break;
+      message.Clear();
+    }
+    writer->WritesDone();
+    answered.status = writer->Finish();
+    return answered;
+  }
+  struct Pulled {
+    grpc::Status status;
+    v1::ParameterVersion version;
+    std::string data;
+    bool whole = true;  // every checksum matches
+  };
+  Pulled Pull(const std::string& name, uint64_t since = 0, int timeout_s = 0,
+              uint64_t version = 0) {
+    v1::PullParametersRequest request;
+    request.set_name(name);
+    request.set_since(since);
+    request.set_version(version);
+    request.mutable_timeout()->set_seconds(timeout_s);
+    grpc::ClientContext context;
+    SetDeadline(context);
+    const auto reader = stub_->Pull(&context, request);
+    Pulled pulled;
+    v1::PullParametersResponse message;
+    uint32_t crc = 0;
+    while (reader->Read(&message)) {
+      if (message.has_version()) pulled.version = message.version();
+      crc = ExtendCrc32c(crc, message.data());
+      pulled.whole = pulled.whole && (message.data().empty() || crc == message.crc32c());
+      pulled.data += message.data();
+    }
+    pulled.status = reader->Finish();
+    return pulled;
+  }
+  std::vector<std::string> List() {
+    const auto answered =
+        client_.Call(*stub_, &v1::Parameters::Stub::List, v1::ListParametersRequest());
+    std::vector<std::string> names;
+    for (const auto& each : answered->versions()) {
+      names.push_back(each.job() == 0 ? each.name() : "job " + std::to_string(each.job()));
+    }
+    return names;
+  }
+  grpc::Status Remove(const std::string& name) {
+    v1::RemoveParametersRequest request;
+    request.set_name(name);
+    return client_.Call(*stub_, &v1::Parameters::Stub::Remove, request).status;
+  }
+
+ private:
+  static void SetDeadline(grpc::ClientContext& context) {
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(30)));
+  }
+
+  ClusterClient& client_;
+  std::unique_ptr<v1::Parameters::Stub> stub_;
+};
+
+class ParametersServiceTest : public ServicesFixture {
+ protected:
+  void SetUp() override {
+    ServicesFixture::SetUp();
+    parameters_client_ = std::make_unique<ParametersClient>(*client_);
+  }
+  ParametersClient& parameters() { return *parameters_client_; }
+
+  std::unique_ptr<ParametersClient> parameters_client_;
+};
+
+TEST_F(ParametersServiceTest, WhatWasPushedIsPulled) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, kParameterChunkBytes, kParameterChunkBytes + 1,
+                             3 * kParameterChunkBytes + 77}) {
+    const std::string data = DataOf(bytes);
+    const PushSettings settings = {.name = "n" + std::to_string(bytes)};
+    const auto pushed = parameters().Push(data, settings);
+    ASSERT_TRUE(pushed.ok()) << pushed.status.error_message();
+    EXPECT_EQ(pushed->version().version(), 1u);
+    EXPECT_EQ(pushed->version().crc32c(), ExtendCrc32c(0, data));
+    const auto pulled = parameters().Pull(settings.name);
+    ASSERT_TRUE(pulled.status.ok()) << pulled.status.error_message();
+    EXPECT_TRUE(pulled.whole && pulled.data == data) << bytes;
+    EXPECT_EQ(pulled.version.tensors(0).name(), "w");
+  }
+}
+
+TEST_F(ParametersServiceTest, ARepeatedPushGetsItsVersion) {
+  EXPECT_EQ(parameters().Push("one")->version().version(), 1u);
+  EXPECT_EQ(parameters().Push("one")->version().version(), 1u);
+  EXPECT_EQ(parameters().Push("two", {.request = "b"})->version().version(), 2u);
+}
+
+TEST_F(ParametersServiceTest, ADamagedChunkIsRejectedAndLeavesNothing) {
+  const auto pushed = parameters().Push(DataOf(2 * kParameterChunkBytes), {.damage = true});
+  EXPECT_EQ(pushed.status.error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_THAT(pushed.status.error_message(), HasSubstr("chunk 1 was damaged on its way"));
+  EXPECT_TRUE(parameters().List().empty());
+}
+
+TEST_F(ParametersServiceTest, APullWaitsForTheNextVersion) {
+  ASSERT_TRUE(parameters().Push("one").ok());
+  std::jthread pusher([this] {
+    ParametersClient other(*client_);
+    EXPECT_TRUE(other.Push("two", {.request = "b"}).ok());
+  });
+  const auto pulled = parameters().Pull("gpt2", /*since=*/1, /*timeout_s=*/20);
+  EXPECT_EQ(pulled.data, "two") << pulled.status.error_message();
+}
+
+TEST_F(ParametersServiceTest, WhatIsNotThereIsNamed) {
+  EXPECT_EQ(parameters().Pull("none").status.error_message(),
+            "set none has no parameters; see 'dpctl weights ls'");
+  ASSERT_TRUE(parameters().Push("one").ok());
+  EXPECT_EQ(parameters().Pull("gpt2", 0, 0, /*version=*/9).status.error_message(),
+            "set gpt2 has no parameters of version 9; see 'dpctl weights ls'");
+  EXPECT_EQ(parameters().Pull("gpt2", /*since=*/1).status.error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(parameters().Push("x", {.name = "No Name"}).status.error_message(),
+              HasSubstr("name: 'No Name' is no name of a set"));
+  EXPECT_THAT(parameters().Push("x", {.job = 9, .name = ""}).status.error_message(),
+              HasSubstr("job 9 is not known"));
+}
+
+TEST_F(ParametersServiceTest, RemovedSetsAreGone) {
+  ASSERT_TRUE(parameters().Push("one").ok());
+  EXPECT_TRUE(parameters().Remove("gpt2").ok());
+  EXPECT_EQ(parameters().Remove("gpt2").error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_TRUE(parameters().List().empty());
+}
+
+class ParametersAccessTest : public TlsFixture {};
+
+TEST_F(ParametersAccessTest, ANamedSetBelongsToWhoPushedItFirst) {
+  const auto ann = As({Role::kUser, "ann"}), bob = As({Role::kUser, "bob"});
+  const auto vic = As({Role::kViewer, "vic"});
+  ParametersClient of_ann(*ann), of_bob(*bob), of_vic(*vic);
+  EXPECT_EQ(of_ann.Push("one")->version().owner(), "ann");
+  EXPECT_EQ(of_bob.Push("two", {.request = "b"}).status.error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(of_bob.Pull("gpt2").status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(of_bob.Remove("gpt2").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_TRUE(of_bob.List().empty());
+  EXPECT_EQ(of_vic.Pull("gpt2").data, "one");
+  EXPECT_EQ(of_vic.Push("two", {.request = "b"}).status.error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(of_ann.List(), testing::ElementsAre("gpt2"));
+}
+
+TEST_F(ParametersAccessTest, ARankHasTheSetOfItsJobAndGeneration) {
+  ASSERT_TRUE(As({Role::kWorker, "w1"})->Register("w1", 1).ok());
+  const auto ann = As({Role::kUser, "ann"});
+  const auto job = ann->Submit(ClusterClient::AJob("job"), "request");
+  ASSERT_TRUE(job.ok()) << job.status.error_message();
+  const auto claims = [&](uint64_t generation) {
+    return security::RankClaims{.rank = {JobId(1), Generation(generation), 0},
+                                .job_submitted_at = ::dp::FromProto(job->job().submitted_at())};
+  };
+  const auto rank = As(WithToken(claims(1))), stale = As(WithToken(claims(9)));
+  ParametersClient of_rank(*rank), of_stale(*stale), of_ann(*ann);
+  const PushSettings ours = {.job = 1, .name = "", .generation = 1};
+  EXPECT_TRUE(of_rank.Push("one", ours).ok());
+  EXPECT_EQ(of_rank.Push("one").status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  const auto refused = of_stale.Push("two", {.job = 1, .name = "", .generation = 9});
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(refused.status.error_message(),
+              HasSubstr("generation 9 has not begun, current is 1"));
+  EXPECT_THAT(of_ann.List(), testing::ElementsAre("job 1"));
+}
+
+}  // namespace
+}  // namespace dp::server

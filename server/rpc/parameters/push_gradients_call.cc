@@ -1,0 +1,119 @@
+#include "server/rpc/parameters/push_gradients_call.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/checksum/crc32c.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "server/convert/convert_call.h"
+
+namespace dp::server {
+
+PushGradientsCall::PushGradientsCall(Admission admission, Parameters& parameters,
+                                     grpc::CallbackServerContext& context,
+                                     v1::PushGradientsResponse& response)
+    : admission_(std::move(admission)),
+      parameters_(parameters),
+      response_(response),
+      slot_(parameters),
+      progress_(parameters.timers, context) {}
+
+void PushGradientsCall::Start() {
+  self_ = shared_from_this();
+  if (const absl::Status open = slot_.status(); !open.ok()) return Finish(ToGrpc(open));
+  Read();
+}
+
+void PushGradientsCall::Read() {
+  progress_.Await(shared_from_this());
+  StartRead(&request_);
+}
+
+void PushGradientsCall::OnReadDone(bool ok) {
+  progress_.Came();
+  if (ok) return FinishOnError(begun_ ? Submit(&PushGradientsCall::Take) : Ask());
+  if (begun_) return FinishOnError(Submit(&PushGradientsCall::Complete));
+  Finish(ToGrpc(absl::InvalidArgumentError("the stream has ended before its first message")));
+}
+
+void PushGradientsCall::FinishOnError(const absl::Status& status) {
+  if (!status.ok()) Finish(ToGrpc(status));
+}
+
+absl::Status PushGradientsCall::Submit(absl::Status (PushGradientsCall::*step)()) {
+  return parameters_.threads.Submit(
+      [self = shared_from_this(), step] { self->FinishOnError((*self.*step)()); });
+}
+
+absl::Status PushGradientsCall::Ask() {
+  begun_ = true;
+  header_ = request_;
+  header_.clear_data();
+  admission_ = admission_.About(AccessObject::Of(RankKeyOf(header_)));
+  return admission_.Ask([self = shared_from_this()](const absl::Status& status, const View& view) {
+    self->FinishOnError(status.ok() ? self->Admitted(view) : status);
+  });
+}
+
+absl::Status PushGradientsCall::Admitted(const View& view) {
+  DP_RETURN_IF_ERROR(CheckRankOf(header_, view));
+  SetHeader(view, &response_);
+  DP_ASSIGN_OR_RETURN(table_, parameters_.tables.Find(JobId(header_.job())));
+  return table_->Begin(from(), header_.number(),
+                       [self = shared_from_this()](absl::StatusOr<TableThread::Place> place) {
+                         self->Placed(std::move(place));
+                       });
+}
+
+void PushGradientsCall::Placed(absl::StatusOr<TableThread::Place> place) {
+  if (!place.ok()) return FinishOnError(place.status());
+  place_ = *std::move(place);
+  response_.set_next(place_.next);
+  if (!place_.take) return Finish(grpc::Status::OK);
+  FinishOnError(Submit(&PushGradientsCall::Take));
+}
+
+absl::Status PushGradientsCall::Take() {
+  if (data_.empty()) data_.resize(place_.floats);
+  const size_t left = data_.size() * sizeof(float) - bytes_;
+  if (request_.data().size() > left) {
+    return absl::InvalidArgumentError(absl::StrCat("data: the gradient has more than the ",
+                                                   data_.size() * sizeof(float),
+                                                   " bytes of the table's"));
+  }
+  crc_ = ExtendCrc32c(crc_, request_.data());
+  if (!request_.data().empty() && crc_ != request_.crc32c()) {
+    return absl::DataLossError(absl::StrCat("data: the bytes before ",
+                                            bytes_ + request_.data().size(),
+                                            " do not match their checksum; push again"));
+  }
+  std::memcpy(reinterpret_cast<char*>(data_.data()) + bytes_, request_.data().data(),
+              request_.data().size());
+  bytes_ += request_.data().size();
+  Read();
+  return absl::OkStatus();
+}
+
+absl::Status PushGradientsCall::Complete() {
+  if (bytes_ != data_.size() * sizeof(float)) {
+    return absl::InvalidArgumentError(absl::StrCat("data: the stream has ended after ", bytes_,
+                                                   " of ", data_.size() * sizeof(float), " bytes"));
+  }
+  const GradientNote note = {.epoch_loss_sum = header_.epoch_loss_sum(),
+                             .epoch_samples = header_.epoch_samples(),
+                             .samples = header_.samples(),
+                             .leaving = header_.leaving()};
+  return table_->Push(
+      from(), header_.number(), std::move(data_), note,
+      [self = shared_from_this()](const absl::StatusOr<uint64_t>& next) { self->Pushed(next); });
+}
+
+void PushGradientsCall::Pushed(const absl::StatusOr<uint64_t>& next) {
+  place_ = {};
+  if (next.ok()) response_.set_next(*next);
+  Finish(ToGrpc(next.status()));
+}
+
+}  // namespace dp::server

@@ -1,0 +1,122 @@
+#include "server/rpc/parameters/push_parameters_call.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "server/convert/convert_call.h"
+
+namespace dp::server {
+namespace {
+
+constexpr size_t kPushIdBytesMax = 128;
+
+}  // namespace
+
+PushParametersCall::PushParametersCall(Admission admission, Parameters& parameters,
+                                       grpc::CallbackServerContext& context,
+                                       v1::PushParametersResponse& response)
+    : admission_(std::move(admission)),
+      parameters_(parameters),
+      response_(response),
+      slot_(parameters),
+      progress_(parameters.timers, context) {}
+
+void PushParametersCall::Start() {
+  self_ = shared_from_this();
+  if (const absl::Status open = slot_.status(); !open.ok()) return Finish(ToGrpc(open));
+  Read();
+}
+
+void PushParametersCall::Read() {
+  progress_.Await(shared_from_this());
+  StartRead(&request_);
+}
+
+void PushParametersCall::OnReadDone(bool ok) {
+  progress_.Came();
+  if (ok) return FinishOnError(begun_ ? Submit(&PushParametersCall::Take) : Ask());
+  if (begun_) return FinishOnError(Submit(&PushParametersCall::Complete));
+  Finish(ToGrpc(absl::InvalidArgumentError("the stream has ended before its first message")));
+}
+
+void PushParametersCall::FinishOnError(const absl::Status& status) {
+  if (!status.ok()) Finish(ToGrpc(status));
+}
+
+absl::Status PushParametersCall::Submit(absl::Status (PushParametersCall::*step)()) {
+  return parameters_.threads.Submit(
+      [self = shared_from_this(), step] { self->FinishOnError((*self.*step)()); });
+}
+
+absl::Status PushParametersCall::Ask() {
+  begun_ = true;
+  header_ = request_;
+  header_.clear_data();
+  if (admission_.caller().kind == Caller::Kind::kRank && key().job.valid()) {
+    admission_ = admission_.About(AccessObject::Of(
+        core::RankKey{JobId(header_.job()), Generation(header_.generation()), header_.rank()}));
+  } else {
+    admission_ = About(admission_, key(), parameters_.store);
+  }
+  return admission_.Ask([self = shared_from_this()](const absl::Status& status, const View& view) {
+    self->FinishOnError(status.ok() ? self->Admitted(view) : status);
+  });
+}
+
+absl::Status PushParametersCall::Admitted(const View& view) {
+  DP_RETURN_IF_ERROR(CheckKey(key()));
+  DP_RETURN_IF_ERROR(CheckSet(admission_, key(), view));
+  if (header_.request_id().empty() || header_.request_id().size() > kPushIdBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("request_id has ", header_.request_id().size(),
+                                                   " bytes; give 1 to ", kPushIdBytesMax));
+  }
+  if (admission_.caller().kind == Caller::Kind::kRank) {
+    DP_RETURN_IF_ERROR(
+        core::CheckGeneration(*view.coordinator.job(key().job), Generation(header_.generation())));
+  } else {
+    header_.clear_generation();
+  }
+  if (admission_.caller().is_person()) owner_ = admission_.caller().identity.name;
+  SetHeader(view, &response_);
+  return Submit(&PushParametersCall::Begin);
+}
+
+absl::Status PushParametersCall::Begin() {
+  v1::ParameterVersion version;
+  version.set_step(header_.step());
+  version.set_generation(header_.generation());
+  if (!key().job.valid()) {
+    const std::string owner = parameters_.store.OwnerOf(key());
+    version.set_owner(owner.empty() ? owner_ : owner);
+  }
+  version.mutable_tensors()->Swap(header_.mutable_tensors());
+  auto push = parameters_.store.Begin(key(), version, header_.request_id());
+  if (absl::IsAlreadyExists(push.status())) {
+    *response_.mutable_version() =
+        parameters_.store.FindPushed(key(), header_.request_id()).value_or(v1::ParameterVersion());
+    Finish(grpc::Status::OK);
+    return absl::OkStatus();
+  }
+  DP_RETURN_IF_ERROR(push.status());
+  push_ = *std::move(push);
+  return Take();
+}
+
+absl::Status PushParametersCall::Take() {
+  if (!request_.data().empty()) {
+    DP_RETURN_IF_ERROR(push_->Append(request_.data(), request_.crc32c()));
+  }
+  Read();
+  return absl::OkStatus();
+}
+
+absl::Status PushParametersCall::Complete() {
+  DP_ASSIGN_OR_RETURN(*response_.mutable_version(), push_->Finish());
+  push_.reset();
+  Finish(grpc::Status::OK);
+  return absl::OkStatus();
+}
+
+}  // namespace dp::server
