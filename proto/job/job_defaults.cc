@@ -21,6 +21,10 @@ namespace {
 // The latest, and one to fall back to if the latest is damaged.
 constexpr int kCheckpointsKept = 2;
 
+// Steps between two published states of strategy ps, and by how many steps a rank may be ahead.
+constexpr int kPublishEvery = 100;
+constexpr int kMaxStaleness = 4;
+
 // A step of the schedule leaves so much of the learning rate.
 constexpr double kDecayFactor = 0.1;
 
@@ -195,6 +199,12 @@ void FillDevice(const FieldOrigins& origins, v1::TrainSpec& train) {
   if (PrefersGpus(train) && train.device() == "auto") train.set_device("cuda");
 }
 
+void FillPs(const FieldOrigins& origins, v1::PsStrategySpec& ps) {
+  if (!origins.Given("train.strategy.ps.mode")) ps.set_mode("sync");
+  if (!origins.Given("train.strategy.ps.publishEvery")) ps.set_publish_every(kPublishEvery);
+  if (ps.mode() == "bounded" && !ps.has_max_staleness()) ps.set_max_staleness(kMaxStaleness);
+}
+
 void FillTrain(const FieldOrigins& origins, v1::TrainSpec& train) {
   FillShape(train);
   if (!origins.Given("train.epochs")) train.set_epochs(1);
@@ -217,6 +227,7 @@ void FillTrain(const FieldOrigins& origins, v1::TrainSpec& train) {
     train.mutable_strategy()->mutable_dp()->set_devices(kDevicesOfDataParallel);
   if (train.strategy().has_local_sgd())
     FillLocalSgd(origins, *train.mutable_strategy()->mutable_local_sgd());
+  if (train.strategy().has_ps()) FillPs(origins, *train.mutable_strategy()->mutable_ps());
   if (train.has_model()) FillModel(origins, *train.mutable_model());
 }
 

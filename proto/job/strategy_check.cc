@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "proto/job/job_spec.h"
+#include "proto/job/ps_check.h"
 
 namespace dp {
 namespace {
@@ -33,9 +34,12 @@ class StrategyCheck : private FieldCheck {
         case v1::StrategySpec::kLocalSgd:
           CheckLocalSgd(train);
           break;
+        case v1::StrategySpec::kPs:
+          Take(CheckPs(train, origins()));
+          break;
         case v1::StrategySpec::KIND_NOT_SET:
           Fail("train.strategy",
-               "train.strategy is empty; give ddp, dp, mp or localSgd, or leave it out");
+               "train.strategy is empty; give ddp, dp, mp, ps or localSgd, or leave it out");
       }
     }
     return first();

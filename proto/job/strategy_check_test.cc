@@ -11,7 +11,7 @@ TEST(StrategyCheckTest, AStrategyIsOneOfThoseThatExist) {
   EXPECT_EQ(CheckJob(Parsed(kMinimal, {"train.strategy=ddp"})), absl::OkStatus());
   EXPECT_EQ(CheckJob(Parsed(kMinimal, {"train.strategy=localSgd"})), absl::OkStatus());
   EXPECT_THAT(ErrorSetting("train.strategy={}"),
-              HasSubstr("train.strategy is empty; give ddp, dp, mp or localSgd"));
+              HasSubstr("train.strategy is empty; give ddp, dp, mp, ps or localSgd"));
 }
 
 TEST(StrategyCheckTest, DataParallelTrainsInOneProcessOnCpus) {

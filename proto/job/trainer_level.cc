@@ -19,6 +19,7 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.TrainSpec.steps_per_epoch"},
     {1, "dp.v1.TrainSpec.groups"},
     {1, "dp.v1.TrainSpec.ema"},
+    {1, "dp.v1.StrategySpec.ps"},
     {1, "dp.v1.TrainSpec.init"},
     {1, "dp.v1.MetricsSpec.confusion_matrix"},
     {1, "dp.v1.TrainSpec.early_stop"},

@@ -15,6 +15,7 @@ TEST(TrainerLevelTest, JobsOfEarlierReleasesNeedNone) {
                        "train.checkpoint={dir: /a, everySteps: 1}", "train.nodes=1:2"}),
             0);
   EXPECT_EQ(LevelWith({"train.strategy=ddp"}), 0);
+  EXPECT_EQ(LevelWith({"train.strategy=ps"}), 1);
 }
 
 TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {

@@ -11,12 +11,12 @@ namespace dp::server {
 namespace {
 
 // Each stream has one task at most, so this is more than there are streams.
-constexpr size_t kQueueCapacity = 4'096;
+constexpr size_t kTasksMax = 4'096;
 
 }  // namespace
 
 TaskThreads::TaskThreads(std::string name, int threads)
-    : name_(std::move(name)), queue_(kQueueCapacity) {
+    : name_(std::move(name)), queue_(kTasksMax) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
 }
 
@@ -25,7 +25,7 @@ TaskThreads::~TaskThreads() { Stop(); }
 absl::Status TaskThreads::Submit(std::function<void()> task) {
   if (queue_.TryPush(task)) return absl::OkStatus();
   if (queue_.closed()) return absl::UnavailableError("the coordinator is stopping");
-  return Busy(absl::StrCat(kQueueCapacity, " chunks of parameters"));
+  return Busy(absl::StrCat(kTasksMax, " chunks of parameters"));
 }
 
 void TaskThreads::Stop() {

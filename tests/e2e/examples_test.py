@@ -28,6 +28,11 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(len(losses), 100)
         self.assertLess(losses[-1], losses[0] / 2)
 
+    def test_the_coordinator_runs_the_optimizer(self):
+        losses = self.losses("parameter_server.yaml", "train.data.synthetic.samples=640")
+        self.assertEqual(len(losses), 2)
+        self.assertLess(losses[-1], losses[0])
+
     def test_a_table_is_predicted(self):
         numbers = random.Random(1)
         table = self.cluster.dir / "table.csv"

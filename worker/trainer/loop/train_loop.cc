@@ -156,6 +156,29 @@ absl::Status TrainLoop::CheckWeights(absl::string_view after) const {
 
 absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   ReachFaultPoint("step", parts_.progress.steps() + 1);
+  DP_ASSIGN_OR_RETURN(const engine::StepTail averaged,
+                      parts_.table == nullptr ? StepHere(step) : StepInTable(step));
+  DP_RETURN_IF_ERROR(StepDone(averaged, step.global_count));
+  // If no step is left, the training is done rather than handed over.
+  leaving_ = averaged.leaving > 0 && !finished();
+  if (parts_.saver != nullptr) {
+    parts_.saver->StepDone(parts_.progress.position());
+    TellSaved();
+  }
+  TraceStep();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<engine::StepTail> TrainLoop::StepInTable(const engine::Prefetch::Step& step) {
+  DP_RETURN_IF_ERROR(ComputeGradients(step));
+  ReachFaultPoint("push", parts_.progress.steps() + 1);
+  DP_ASSIGN_OR_RETURN(const engine::StepTail tail,
+                      parts_.table->Step(parts_.progress.position(), step.global_count));
+  DP_RETURN_IF_ERROR(CheckFinite("loss", tail.loss));
+  return tail;
+}
+
+absl::StatusOr<engine::StepTail> TrainLoop::StepHere(const engine::Prefetch::Step& step) {
   DP_RETURN_IF_ERROR(ComputeGradients(step));
   engine::StepTail averaged = parts_.model.ReadTail();
   // An aborted all-reduce leaves partial sums on the device. Nothing of the step may be used,
@@ -166,15 +189,7 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   parts_.model.optimizer->Step(OptimizerStepOf(parts_.progress.steps() + 1));
   if (parts_.plan.clip_norm > 0) averaged.gradient_norm = parts_.model.optimizer->gradient_norm();
   DP_RETURN_IF_ERROR(parts_.model.device->status());
-  DP_RETURN_IF_ERROR(StepDone(averaged, step.global_count));
-  // If no step is left, the training is done rather than handed over.
-  leaving_ = averaged.leaving > 0 && !finished();
-  if (parts_.saver != nullptr) {
-    parts_.saver->StepDone(parts_.progress.position());
-    TellSaved();
-  }
-  TraceStep();
-  return absl::OkStatus();
+  return averaged;
 }
 
 void TrainLoop::TraceStep() {
@@ -244,12 +259,14 @@ absl::Status TrainLoop::BackwardOfLast(const engine::Prefetch::Step& step,
   const float scale = ScaleOf(step);
   parts_.model.WriteTail({.loss = static_cast<float>(computed.loss_sum) * scale,
                           .leaving = parts_.asked_to_leave() ? 1.0f : 0.0f});
-  parts_.reducer.BeginBackward(engine::Reducer::Sync::kYes);
-  parts_.model.network->Backward(scale, [this, &computed](int index) {
+  const bool reduces = parts_.table == nullptr;
+  if (reduces) parts_.reducer.BeginBackward(engine::Reducer::Sync::kYes);
+  parts_.model.network->Backward(scale, [this, &computed, reduces](int index) {
     if (computed.accumulated) AddAccumulated(index);
-    parts_.reducer.GradientReady(index);
+    if (reduces) parts_.reducer.GradientReady(index);
   });
   DP_RETURN_IF_ERROR(parts_.model.device->status());
+  if (!reduces) return absl::OkStatus();
   parts_.reducer.GradientReady(static_cast<int>(parts_.model.layout.parameters.size()));
   ReachFaultPoint("all-reduce", parts_.progress.steps() + 1);
   return parts_.reducer.EndBackward();
@@ -291,6 +308,7 @@ absl::Status TrainLoop::EvaluateAfter(int epoch) {
   const int every = parts_.plan.evaluate_every;
   const bool last = epoch == parts_.plan.epochs || finished();
   if (every == 0 || (epoch % every != 0 && !last)) return absl::OkStatus();
+  DP_RETURN_IF_ERROR(MeetInTable());
   // The network has rows for one part of a step.
   const int64_t rows = int64_t{RowsOf(parts_.plan, parts_.sampler)} * parts_.group.size();
   const auto batch = static_cast<int>(std::min<int64_t>(rows, parts_.plan.global_batch_size));
@@ -313,6 +331,13 @@ bool TrainLoop::StopsEarly() const {
   parts_.progress.StoppedEarly(*why);
   parts_.stopped_early(*why);
   return true;
+}
+
+// Ranks that take their steps by themselves have different values until they meet.
+absl::Status TrainLoop::MeetInTable() {
+  if (parts_.table == nullptr) return absl::OkStatus();
+  DP_RETURN_IF_ERROR(parts_.group.Barrier(parts_.plan.detect_within)->Wait());
+  return parts_.table->Refresh();
 }
 
 // The network reads the weights, so the average takes their place meanwhile.

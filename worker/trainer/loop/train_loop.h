@@ -18,6 +18,7 @@
 #include "worker/engine/ddp/reducer.h"
 #include "worker/trainer/checkpoint/saver.h"
 #include "worker/trainer/loop/step_parts.h"
+#include "worker/trainer/loop/table_link.h"
 #include "worker/trainer/model/progress.h"
 #include "worker/trainer/model/rank_model.h"
 #include "worker/trainer/model/training_plan.h"
@@ -58,6 +59,9 @@ class TrainLoop {
     // Takes the steps, with `reducer` unless this rank is alone. If null, `model` and `reducer`
     // take the steps, as they must for local SGD.
     engine::StepProgram* program = nullptr;
+    // Takes the steps in the coordinator, with the gradients of `model`; null: this process takes
+    // them. Excludes a program.
+    TableLink* table = nullptr;
     // Whether this rank knows that all ranks are to leave. Called before each step.
     std::function<bool()> asked_to_leave = [] { return false; };
     // Called when the first step in this process is done, or when no step is left to do.
@@ -111,7 +115,10 @@ class TrainLoop {
   absl::Status BeginStep(const engine::Prefetch::Step& step);
   absl::Status EndStep();
   absl::Status EndSteps();
-  // Sets the gradients to their mean over the global batch.
+  // As RunStep, where the table takes the step.
+  absl::StatusOr<engine::StepTail> StepInTable(const engine::Prefetch::Step& step);
+  absl::StatusOr<engine::StepTail> StepHere(const engine::Prefetch::Step& step);
+  // Sets the gradients to their mean over the global batch; with a table, to this rank's share.
   absl::Status ComputeGradients(const engine::Prefetch::Step& step);
   // How many parts of its share this rank computes.
   int PartsOf(const engine::Prefetch::Step& step) const;
@@ -135,6 +142,7 @@ class TrainLoop {
   engine::OptimizerStep OptimizerStepOf(int64_t number) const;
   // `after` names the step or the epoch in errors.
   absl::Status CheckWeights(absl::string_view after) const;
+  absl::Status MeetInTable();
   absl::Status EvaluateAfter(int epoch);
   absl::StatusOr<Evaluation> EvaluateResult(int batch);
   bool StopsEarly() const;

@@ -122,6 +122,19 @@ std::optional<LocalSgdPlan> LocalSgdOf(const v1::StrategySpec& strategy) {
                                 .nesterov = spec.nesterov()}};
 }
 
+std::optional<TablePlan> TableOf(const v1::StrategySpec& strategy) {
+  if (!strategy.has_ps()) return std::nullopt;
+  const v1::PsStrategySpec& ps = strategy.ps();
+  using Mode = TablePlan::Mode;
+  TablePlan table;
+  table.mode = ps.mode() == "async"     ? Mode::kAsync
+               : ps.mode() == "bounded" ? Mode::kBounded
+                                        : Mode::kSync;
+  if (ps.has_max_staleness()) table.max_staleness = ps.max_staleness();
+  table.publish_every = OrDefault(ps.publish_every(), table.publish_every);
+  return table;
+}
+
 }  // namespace
 
 int64_t TokensPerSample(const TrainingPlan& plan) {
@@ -176,6 +189,7 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   for (const v1::ParameterGroupSpec& group : train.groups()) plan.groups.push_back(GroupOf(group));
   if (train.strategy().has_dp()) plan.replicas = train.strategy().dp().devices();
   plan.local_sgd = LocalSgdOf(train.strategy());
+  plan.table = TableOf(train.strategy());
   if (!train.backend().empty()) plan.backend = train.backend();
   plan.threads = OrDefault(spec.threads_per_rank(), 1);
   plan.bucket_bytes_max = static_cast<int64_t>(OrDefault(train.bucket_cap_mb(), 25.0) * (1 << 20));

@@ -63,6 +63,14 @@ struct LocalSgdPlan {
   engine::OuterOptions outer;
 };
 
+// A training whose optimizer runs in the coordinator: strategy ps.
+struct TablePlan {
+  enum class Mode { kSync, kAsync, kBounded };
+  Mode mode = Mode::kSync;
+  int max_staleness = 4;        // of kBounded
+  int64_t publish_every = 100;  // steps
+};
+
 // A train job's settings, with all defaults filled in (docs/job-file.md lists them).
 struct TrainingPlan {
   uint64_t seed = 0;
@@ -86,6 +94,7 @@ struct TrainingPlan {
   bool average_evaluates = true;          // evaluations and the final weights take it
   int replicas = 1;                       // devices of a rank, with a replica of the model each
   std::optional<LocalSgdPlan> local_sgd;  // none: gradients are averaged in each step
+  std::optional<TablePlan> table;         // none: ranks run the optimizer
   std::string backend = "auto";
   int threads = 1;
   int64_t bucket_bytes_max = 25 << 20;

@@ -29,6 +29,7 @@
 #include "worker/trainer/fault_point.h"
 #include "worker/trainer/loop/first_step_report.h"
 #include "worker/trainer/loop/handover_watch.h"
+#include "worker/trainer/loop/table_link.h"
 #include "worker/trainer/loop/train_loop.h"
 #include "worker/trainer/model/open_data.h"
 #include "worker/trainer/model/rank_model.h"
@@ -208,13 +209,19 @@ class RankProgram {
         clock_);
     DP_ASSIGN_OR_RETURN(const std::unique_ptr<engine::StepProgram> program,
                         MakeProgram(plan, *data.train, sampler, group, reducer, model));
+    MakeTable(plan, sampler, model);
     Progress progress(ProgressOptionsOf(plan, opened, StepsTotal(plan, sampler)), metrics, clock_);
     const v1::CheckpointManifest manifest =
         ManifestOf(plan, environment_, model.layout, data.train->size(), opened.backend);
     if (environment_.rank == 0) DP_RETURN_IF_ERROR(PrepareSaver(plan, manifest, model));
-    DP_RETURN_IF_ERROR(GoOn(plan, manifest, model, group, progress));
-    // The job's own checkpoint may be of the last step, so this check would wrongly reject it.
-    if (session_.checkpoints().empty()) {
+    if (table_) {
+      DP_RETURN_IF_ERROR(GoOnInTable(progress));
+    } else {
+      DP_RETURN_IF_ERROR(GoOn(plan, manifest, model, group, progress));
+    }
+    // The job's own checkpoint, or its table, may be of the last step, so this check would wrongly
+    // reject it.
+    if (session_.checkpoints().empty() && !table_) {
       DP_RETURN_IF_ERROR(
           CheckSomethingLeft(progress.position(), StepsTotal(plan, sampler), plan.early_stop));
     }
@@ -233,6 +240,7 @@ class RankProgram {
                     .progress = progress,
                     .saver = saver_ ? &*saver_ : nullptr,
                     .program = program.get(),
+                    .table = table_ ? &*table_ : nullptr,
                     .asked_to_leave = [this] { return watch_ && watch_->asked(); },
                     .first_step_done =
                         [this] {
@@ -245,10 +253,12 @@ class RankProgram {
     if (environment_.on_gpu) TellLoss(plan, run.status());
     DP_ASSIGN_OR_RETURN(const TrainingEnd end, run);
     absl::Status saved;
+    // The table stays until every rank has its last values.
+    if (table_) DP_RETURN_IF_ERROR(group.Barrier(plan.detect_within)->Wait());
     DP_RETURN_IF_ERROR(
         LeaveBehind(plan, {loop, end, progress.steps(), model, group, manifest, trace}, saved));
     end == TrainingEnd::kDone ? progress.Ended()
-                              : progress.HandedOver(!plan.checkpoint.dir.empty(), saved);
+                              : progress.HandedOver(table_ || !plan.checkpoint.dir.empty(), saved);
     // Leave() fails if a peer dies now. The peer fails by itself; this rank's results are
     // complete.
     (void)group.Leave()->Wait();
@@ -271,6 +281,7 @@ class RankProgram {
   absl::Status LeaveBehind(const TrainingPlan& plan, const Ended& ended, absl::Status& saved) {
     const absl::Duration often = std::min(kMeetEvery, plan.detect_within / kMeetingsPerDetection);
     const auto save = [&]() -> absl::Status {
+      if (table_) DP_RETURN_IF_ERROR(table_->Publish(ended.end == TrainingEnd::kDone));
       saved = ended.loop.SaveEnd();
       return ended.model.device->status();
     };
@@ -292,12 +303,12 @@ class RankProgram {
   }
 
   // A trace shows the reducer's work, so a rank that is alone gets a reducer only for a trace.
-  // Null, too, for steps in parts and for local SGD, which no program takes.
+  // Null, too, for steps in parts, steps in a table and local SGD, which no program takes.
   absl::StatusOr<std::unique_ptr<engine::StepProgram>> MakeProgram(
       const TrainingPlan& plan, const engine::Dataset& data,
       const engine::GlobalBatchSampler& sampler, const engine::Group& group,
       engine::Reducer& reducer, RankModel& model) const {
-    if (plan.accumulate > 1 || plan.local_sgd) return nullptr;
+    if (plan.accumulate > 1 || plan.local_sgd || plan.table) return nullptr;
     const bool alone = group.size() == 1 && plan.trace_file.empty();
     auto program = model.device->MakeStepProgram({.network = *model.network,
                                                   .optimizer = *model.optimizer,
@@ -354,6 +365,25 @@ class RankProgram {
     return absl::OkStatus();
   }
 
+  void MakeTable(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler,
+                 RankModel& model) {
+    if (!plan.table) return;
+    table_.emplace(plan, environment_, model,
+                   TableSettingsOf(plan, model.layout, environment_.world_size,
+                                   StepsOfEpoch(plan, sampler), StepsTotal(plan, sampler)),
+                   connection_, pause_, clock_);
+  }
+
+  // Takes the values and the position of the job's table. A new table takes those of rank 0.
+  absl::Status GoOnInTable(Progress& progress) {
+    DP_ASSIGN_OR_RETURN(const Position at, table_->Join());
+    if (at.step == 0) return absl::OkStatus();
+    v1::Metric told;
+    told.set_message("from the parameters that the coordinator keeps");
+    progress.Resumed(at, told);
+    return absl::OkStatus();
+  }
+
   // Rank 0 only.
   absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model, int64_t steps,
                             const std::string& trace) {
@@ -390,6 +420,7 @@ class RankProgram {
   client::Pause pause_;
   WorldSession session_;
   client::GrpcStore store_;
+  std::optional<TableLink> table_;  // with strategy ps
   bool told_loss_ = false;
   std::string stopped_early_;  // why the training ends before its last step; empty: it does not
   // Rank 0 only.
