@@ -34,7 +34,8 @@ MAY_INCLUDE = {
     "base/model": ["base"],
     "base/checksum": [],
     # Readers of data files: the engine trains on them, dpctl checks and describes them.
-    "base/data": ["base", "base/model"],
+    "base/data": ["base/data/text", "base", "base/model"],
+    "base/data/text": ["base"],
     "base/security": ["base"],
     "store": ["base"],
     "store/wire": ["store", "base"],
@@ -79,7 +80,7 @@ MAY_INCLUDE = {
     # libdp_engine is a library of its own.
     "worker/library/engine": ["worker/library", *rooms("worker/engine", "device nn"), "base"],
     "worker/engine/nn": ["base"],
-    "worker/engine/data": ["worker/engine/device", "worker/engine/nn", "base/data", "base"],
+    "worker/engine/data": ["worker/engine/device", "worker/engine/nn", "base/data", "base/data/text", "base"],
     "worker/engine/ddp": ["worker/engine/collectives", "worker/engine/nn", "base"],
     "worker/engine/device": ["worker/engine/nn", "base"],
     "worker/engine/device/cpu": ["worker/engine/device", "worker/engine/nn", "base"],

@@ -10,6 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "base/data/bpe_file.h"
 #include "base/data/csv_file.h"
 #include "base/data/file_bytes.h"
 #include "base/data/idx_file.h"
@@ -146,24 +148,64 @@ absl::StatusOr<Rows> ReadAnyRows(const std::string& from) {
       "; only IDX, NPY and CSV files are converted to .npy or IDX, and texts to .bin"));
 }
 
-absl::Status WriteTokens(const std::string& from, const std::string& to) {
-  DP_ASSIGN_OR_RETURN(const FileBytes text, OpenFile(from));
+absl::Status CheckIsText(const std::string& from, absl::string_view text) {
+  DP_ASSIGN_OR_RETURN(const Format format, Recognize(from));
+  std::string why;
+  if (format != Format::kText && format != Format::kCsvFile) {
+    why = NameOf(format);
+  } else if (const size_t zero = text.find('\0'); zero != absl::string_view::npos) {
+    why = absl::StrCat("a file with a byte 0 at place ", zero);
+  }
+  if (why.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      from, " is ", why, ", and no text; only texts become tokens. Write its text to a ",
+      "file first, in UTF-8: a text in UTF-16 by iconv -f UTF-16 -t UTF-8"));
+}
+
+absl::StatusOr<std::vector<uint16_t>> TokensOf(absl::string_view text,
+                                               const ConvertOptions& options) {
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(text.data());
+  if (options.bpe_vocabulary.empty()) {
+    return std::vector<uint16_t>(bytes, bytes + text.size());
+  }
+  DP_ASSIGN_OR_RETURN(const BpeTokenizer encoding,
+                      OpenBpeTokenizer(options.bpe_vocabulary, options.bpe_merges));
+  return encoding.Encode(text);
+}
+
+absl::Status WriteTokens(const std::string& from, const std::string& to,
+                         const ConvertOptions& options) {
+  DP_ASSIGN_OR_RETURN(const FileBytes contents, OpenFile(from));
+  const absl::string_view text(reinterpret_cast<const char*>(contents.bytes.data()),
+                               contents.bytes.size());
+  DP_RETURN_IF_ERROR(CheckIsText(from, text));
+  DP_ASSIGN_OR_RETURN(const std::vector<uint16_t> tokens, TokensOf(text, options));
   NewFile file(to);
-  for (const uint8_t byte : text.bytes) {
-    const uint8_t token[] = {byte, 0};
-    file.Write(token, 2);
+  for (const uint16_t token : tokens) {
+    const uint8_t bytes[] = {static_cast<uint8_t>(token), static_cast<uint8_t>(token >> 8)};
+    file.Write(bytes, 2);
   }
   return file.Finish();
 }
 
 }  // namespace
 
-absl::Status Convert(const std::string& from, const std::string& to) {
+absl::Status Convert(const std::string& from, const std::string& to,
+                     const ConvertOptions& options) {
   std::error_code error;
   if (std::filesystem::exists(to, error)) {
     return absl::AlreadyExistsError(absl::StrCat(to, " is there; remove it, or give another name"));
   }
-  if (absl::EndsWith(to, ".bin")) return WriteTokens(from, to);
+  const bool encodes = !options.bpe_vocabulary.empty() || !options.bpe_merges.empty();
+  if (encodes && (options.bpe_vocabulary.empty() || options.bpe_merges.empty())) {
+    return absl::InvalidArgumentError(
+        "a byte-pair encoding has two files; give both --bpe-vocab and --bpe-merges");
+  }
+  if (options.to_tokens || absl::EndsWith(to, ".bin")) return WriteTokens(from, to, options);
+  if (encodes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(to, ": only tokens are encoded; give a name that ends in .bin"));
+  }
   const bool npy = absl::EndsWith(to, ".npy");
   if (!npy && !absl::StrContains(to, "-idx")) {
     return absl::InvalidArgumentError(

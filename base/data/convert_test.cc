@@ -12,6 +12,7 @@
 #include "base/data/idx_file.h"
 #include "base/data/npy_file.h"
 #include "base/data/testing/png_file.h"
+#include "base/data/text/testing/bpe_files.h"
 #include "base/testing/scratch_dir.h"
 
 namespace dp::data {
@@ -69,6 +70,32 @@ TEST_F(ConvertTest, ATableBecomesFloatsInEitherFormat) {
 TEST_F(ConvertTest, ATextBecomesATokenForEachByte) {
   ASSERT_EQ(Convert(Write("a.txt", "a\xff"), path("a.bin")), absl::OkStatus());
   EXPECT_EQ(Bytes("a.bin"), std::string("a\0\xff\0", 4));
+}
+
+TEST_F(ConvertTest, AFileThatIsNoTextBecomesNoTokens) {
+  const auto error = [&](const std::string& name, const std::string& bytes) {
+    return std::string(Convert(Write(name, bytes), path("a.bin")).message());
+  };
+  EXPECT_THAT(error("a.npy", "\x93NUMPY rest"), HasSubstr("a.npy is NPY file, and no text"));
+  EXPECT_THAT(error("a.txt", std::string("wo\0rds", 6)),
+              HasSubstr("a.txt is a file with a byte 0 at place 2, and no text"));
+  EXPECT_EQ(error("b.txt", "1,2\n3,4\n"), "");  // a table is a text, too
+}
+
+TEST_F(ConvertTest, ATextBecomesTheTokensOfAnEncoding) {
+  const BpeFiles files = BpeFilesWith({"a b", "ab ab"});
+  const ConvertOptions options{.to_tokens = true,
+                               .bpe_vocabulary = Write("vocab.json", files.vocabulary),
+                               .bpe_merges = Write("merges.txt", files.merges)};
+  ASSERT_EQ(Convert(Write("a.txt", "abab!"), path("tokens"), options), absl::OkStatus());
+  EXPECT_EQ(Bytes("tokens"), std::string("\x01\x01\0\0", 4));  // 257, and 0 for !
+  ConvertOptions half = options;
+  half.bpe_merges.clear();
+  EXPECT_THAT(Convert(path("a.txt"), path("b.bin"), half).message(), HasSubstr("give both"));
+  const std::string table = Write("t.csv", "1,2\n");
+  ConvertOptions encoding = options;
+  encoding.to_tokens = false;
+  EXPECT_THAT(Convert(table, path("t.npy"), encoding).message(), HasSubstr("only tokens are"));
 }
 
 TEST_F(ConvertTest, TheNameMustFitTheSamples) {

@@ -69,6 +69,7 @@ class DataCheck : private FieldCheck {
     Only({"imageFolder"}, "channels", data_.channels() != 0);
     Only(kImages, "augment", data_.has_augment());
     Only({"synthetic"}, "synthetic", data_.has_synthetic());
+    Only({"text"}, "bpe", data_.has_bpe());
   }
 
   void Only(const Kinds& kinds, const std::string& field, bool said) {
@@ -242,6 +243,17 @@ class DataCheck : private FieldCheck {
       Fail("train.data", "train.data.context is missing; give the tokens of a sample, as 128");
     Between("train.data.context", data_.context(), 1, kContextMax);
     Between("train.data.vocabulary", data_.vocabulary(), 1, kVocabularyMax);
+    if (data_.has_bpe()) CheckBpe();
+  }
+
+  void CheckBpe() {
+    const std::string path = "train.data.bpe";
+    if (data_.bpe().vocab().empty() || data_.bpe().merges().empty())
+      Fail(path, absl::StrCat(path,
+                              " has not both files; give vocab and merges, as GPT-2's "
+                              "vocab.json and merges.txt"));
+    Absolute(path + ".vocab", data_.bpe().vocab());
+    Absolute(path + ".merges", data_.bpe().merges());
   }
 
   void CheckFiles(const std::string& list, const auto& paths) {

@@ -26,6 +26,18 @@ TEST(DataCheckTest, MeanAndDeviationAreOneNumberOrOneForEachChannel) {
               HasSubstr("train.data.std[1] is -2; expected more than 0"));
 }
 
+TEST(DataCheckTest, AnEncodingHasTwoFilesAndIsOfTexts) {
+  const auto error = [](const std::string& kind, const std::string& bpe) {
+    return ErrorOf({"train.model={preset: gpt}",
+                    "train.data={kind: " + kind + ", train: [/a], context: 8, bpe: " + bpe + "}"});
+  };
+  EXPECT_EQ(error("text", "{vocab: /v, merges: /m}"), "");
+  EXPECT_THAT(error("text", "{vocab: /v}"), HasSubstr("train.data.bpe has not both files; give"));
+  EXPECT_THAT(error("text", "{vocab: v, merges: /m}"), HasSubstr("train.data.bpe.vocab is"));
+  EXPECT_THAT(error("tokens", "{vocab: /v, merges: /m}"),
+              HasSubstr("train.data.bpe does not go with kind: tokens"));
+}
+
 TEST(DataCheckTest, OneNumberHasTheBytesOfASingleField) {
   v1::DataSpec data;
   data.add_mean(0.5);

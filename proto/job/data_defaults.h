@@ -17,7 +17,7 @@ inline constexpr int kTextVocabulary = 256;
 inline constexpr double kCropAreaMin = 0.08;
 
 inline int DefaultVocabulary(const v1::DataSpec& text) {
-  return text.kind() == "tokens" ? kTokensVocabulary : kTextVocabulary;
+  return text.kind() == "tokens" || text.has_bpe() ? kTokensVocabulary : kTextVocabulary;
 }
 
 // A tenth of the training set, but at least one sample.

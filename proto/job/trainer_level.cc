@@ -47,6 +47,7 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.DataSpec.classes"},
     {1, "dp.v1.DataSpec.validation"},
     {1, "dp.v1.DataSpec.augment"},
+    {1, "dp.v1.DataSpec.bpe"},
     {1, "dp.v1.ModelSpec.preset", "resnet18"},
     {1, "dp.v1.ModelSpec.preset", "resnet34"},
     {1, "dp.v1.ModelSpec.preset", "resnet50"},

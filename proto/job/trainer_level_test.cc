@@ -43,6 +43,9 @@ TEST(TrainerLevelTest, LaterFieldsNeedTheirs) {
   EXPECT_EQ(LevelWith({"train.data.mean=[0.5, 0.4, 0.3]"}), 1);
   EXPECT_EQ(LevelWith({"train.data={kind: cifar10, dir: /c}"}), 1);
   EXPECT_EQ(LevelWith({"train.data.augment={flip: true}"}), 1);
+  EXPECT_EQ(
+      LevelWith({"train.data={kind: text, train: [/a], context: 8, bpe: {vocab: /v, merges: /m}}"}),
+      1);
   EXPECT_EQ(LevelWith({"train.loss={crossEntropy: {}}"}), 0);
   EXPECT_EQ(LevelWith({"train.loss={crossEntropy: {labelSmoothing: 0.1}}"}), 1);
   EXPECT_EQ(LevelWith({"train.loss={crossEntropy: {ignoreIndex: 0}}"}), 1);

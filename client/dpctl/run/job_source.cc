@@ -34,6 +34,10 @@ void MakeAbsolute(const std::filesystem::path& from, v1::DataSpec& data) {
   for (std::string& file : *data.mutable_train()) MakeAbsolute(from, file);
   for (std::string& file : *data.mutable_test()) MakeAbsolute(from, file);
   if (data.arrays().has_train()) MakeAbsolute(from, *data.mutable_arrays()->mutable_train());
+  if (data.has_bpe()) {
+    MakeAbsolute(from, *data.mutable_bpe()->mutable_vocab());
+    MakeAbsolute(from, *data.mutable_bpe()->mutable_merges());
+  }
   if (data.arrays().has_test()) MakeAbsolute(from, *data.mutable_arrays()->mutable_test());
 }
 

@@ -17,21 +17,30 @@ class DataConvert final : public Command {
   const char* example() const override {
     return "dpctl data convert table.csv table.npy\n"
            "  dpctl data convert images.npy train-images-idx3-ubyte\n"
-           "  dpctl data convert book.txt book.bin";
+           "  dpctl data convert book.txt book.bin --bpe-vocab vocab.json --bpe-merges merges.txt";
   }
 
   void DefineFlags(CLI::App& app) override {
     app.add_option("FROM", from_, "IDX, NPY or CSV file, a.npz#NAME, or a text")->required();
     app.add_option("TO", to_, "New file: .npy, NAME-idxN-TYPE, or .bin for tokens")->required();
+    app.add_option("--to", format_, "tokens: whatever the new file's name")
+        ->check(CLI::IsMember({"tokens"}))
+        ->type_name("FORMAT");
+    app.add_option("--bpe-vocab", options_.bpe_vocabulary,
+                   "vocab.json of the encoding whose tokens to write; default: bytes")
+        ->type_name("FILE");
+    app.add_option("--bpe-merges", options_.bpe_merges, "Its merges.txt")->type_name("FILE");
   }
 
   absl::StatusOr<int> Run(Context&) override {
-    DP_RETURN_IF_ERROR(data::Convert(from_, to_));
+    options_.to_tokens = !format_.empty();
+    DP_RETURN_IF_ERROR(data::Convert(from_, to_, options_));
     return kSuccess;
   }
 
  private:
-  std::string from_, to_;
+  std::string from_, to_, format_;
+  data::ConvertOptions options_;
 };
 
 }  // namespace

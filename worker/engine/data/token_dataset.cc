@@ -1,11 +1,13 @@
 #include "worker/engine/data/token_dataset.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/data/bpe_file.h"
 #include "base/status.h"
 
 namespace dp::engine {
@@ -61,6 +63,17 @@ class TokenDataset : public Dataset {
   int64_t size_ = 0;
 };
 
+// None for data without an encoding.
+absl::StatusOr<std::optional<data::BpeTokenizer>> OpenEncoding(const TokenDatasetOptions& options) {
+  if (options.bpe_vocabulary.empty()) return std::nullopt;
+  DP_ASSIGN_OR_RETURN(data::BpeTokenizer encoding,
+                      data::OpenBpeTokenizer(options.bpe_vocabulary, options.bpe_merges));
+  if (encoding.vocabulary() <= options.vocabulary) return encoding;
+  return absl::InvalidArgumentError(absl::StrCat(
+      options.bpe_vocabulary, " has tokens up to ", encoding.vocabulary() - 1,
+      ", but train.data.vocabulary is ", options.vocabulary, "; make it ", encoding.vocabulary()));
+}
+
 // Without test files, a tenth of each file is kept from training.
 Tokens PartOf(Tokens file, Split split) {
   const auto border = file.begin() + (file.size() - file.size() / 10);
@@ -74,10 +87,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenTokenDataset(const TokenDatasetOpti
   DP_CHECK(options.context > 0 && options.vocabulary > 0);
   const bool parted = options.test.empty();
   const auto& paths = split == Split::kTrain || parted ? options.train : options.test;
+  DP_ASSIGN_OR_RETURN(const std::optional<data::BpeTokenizer> encoding, OpenEncoding(options));
   std::vector<Tokens> files;
   int64_t tokens = 0;
   for (const std::string& path : paths) {
-    DP_ASSIGN_OR_RETURN(Tokens file, ReadTokenFile(path, options.format, options.vocabulary));
+    DP_ASSIGN_OR_RETURN(Tokens file, ReadTokenFile(path, options.format, options.vocabulary,
+                                                   encoding ? &*encoding : nullptr));
     files.push_back(parted ? PartOf(std::move(file), split) : std::move(file));
     tokens += static_cast<int64_t>(files.back().size());
   }

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/data/text/testing/bpe_files.h"
+
 namespace dp::engine {
 namespace {
 
@@ -43,6 +45,28 @@ std::string TokenErrorOf(const std::string& bytes) {
 TEST(TokenFileTest, BytesOfATextAreTokens) {
   EXPECT_THAT(*ReadTokenFile(WriteTokens("text", "a\xff\n"), TokenFormat::kText, 256),
               ElementsAre(97, 255, 10));
+}
+
+TEST(TokenDatasetTest, TokensOfAnEncodingTakeThePlaceOfBytes) {
+  const data::BpeFiles bpe = data::BpeFilesWith({"a b"});
+  TokenDatasetOptions options{.train = {WriteTokens("bpe", "ababab")},
+                              .test = {WriteTokens("bpe_test", "xab")},
+                              .context = 2,
+                              .vocabulary = 257,
+                              .bpe_vocabulary = WriteTokens("vocab.json", bpe.vocabulary),
+                              .bpe_merges = WriteTokens("merges.txt", bpe.merges)};
+  const auto dataset = OpenTokenDataset(options, Split::kTrain);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->size(), 1);
+  std::vector<float> tokens(2);
+  std::vector<int32_t> next(2);
+  const int64_t sample[] = {0};
+  (*dataset)->Gather(sample, absl::MakeSpan(tokens), absl::MakeSpan(next));
+  EXPECT_THAT(tokens, ElementsAre(256, 256));
+  EXPECT_THAT(next, ElementsAre(256, 256));
+  options.vocabulary = 256;
+  EXPECT_THAT(OpenTokenDataset(options, Split::kTrain).status().message(),
+              HasSubstr("has tokens up to 256, but train.data.vocabulary is 256; make it 257"));
 }
 
 TEST(TokenFileTest, ReadsPlainTokensAndThoseBehindAHeader) {

@@ -103,11 +103,14 @@ absl::Status CheckTokens(const std::string& path, const std::vector<uint16_t>& t
 }  // namespace
 
 absl::StatusOr<std::vector<uint16_t>> ReadTokenFile(const std::string& path, TokenFormat format,
-                                                    int vocabulary) {
+                                                    int vocabulary,
+                                                    const data::BpeTokenizer* encoding) {
   DP_ASSIGN_OR_RETURN(const std::string bytes, ReadTokenBytes(path));
   std::vector<uint16_t> tokens;
   if (format == TokenFormat::kTokens) {
     DP_ASSIGN_OR_RETURN(tokens, DecodeTokens(path, bytes));
+  } else if (encoding != nullptr) {
+    tokens = encoding->Encode(bytes);
   } else {
     const auto* first = reinterpret_cast<const uint8_t*>(bytes.data());
     tokens.assign(first, first + bytes.size());

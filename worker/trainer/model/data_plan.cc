@@ -42,7 +42,9 @@ absl::StatusOr<engine::TokenDatasetOptions> TextOf(const v1::DataSpec& spec) {
       .train = {spec.train().begin(), spec.train().end()},
       .test = {spec.test().begin(), spec.test().end()},
       .context = spec.context(),
-      .vocabulary = OrElse(spec.vocabulary(), DefaultVocabulary(spec))};
+      .vocabulary = OrElse(spec.vocabulary(), DefaultVocabulary(spec)),
+      .bpe_vocabulary = spec.bpe().vocab(),
+      .bpe_merges = spec.bpe().merges()};
 }
 
 absl::StatusOr<engine::FolderDatasetOptions> FolderOf(const v1::DataSpec& spec, uint64_t seed) {
