@@ -55,6 +55,9 @@ struct Surroundings {
       why_refused;
   Logins logins;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local;
+  // Carries out a request by the dp-trainer of this machine, both in JSON (dp/v1/inference.proto).
+  std::function<absl::StatusOr<std::string>(const std::string& verb, const std::string& request)>
+      run_trainer;
   FormOfSamples form_of_samples;
   std::string working_dir;  // absolute; where dpctl was called
   std::string user;         // the caller, by their own account

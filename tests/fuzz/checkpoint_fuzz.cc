@@ -15,9 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/testing/scratch_dir.h"
+#include "proto/weights/safetensors.h"
 #include "tests/fuzz/seeds.h"
 #include "worker/trainer/checkpoint/checkpoint_files.h"
-#include "worker/trainer/checkpoint/safetensors.h"
 #include "worker/trainer/checkpoint/sha256.h"
 
 namespace dp::fuzz::checkpoint {

@@ -137,6 +137,25 @@ absl::StatusOr<std::string> ChildProcess::FirstLine(absl::Duration timeout, int 
   return absl::AbortedError("its first line has no end");
 }
 
+absl::StatusOr<std::string> ChildProcess::AllOutput() {
+  std::string output;
+  char chunk[1 << 16];
+  while (true) {
+    const ssize_t count = read(out_, chunk, sizeof(chunk));
+    if (count == 0) return output;
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return absl::InternalError(absl::StrCat("read: ", strerror(errno)));
+    output.append(chunk, static_cast<size_t>(count));
+  }
+}
+
+std::string ChildProcess::AwaitEnd() const {
+  siginfo_t info{};
+  while (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+  }
+  return HowItEnded();
+}
+
 std::string ChildProcess::HowItEnded() const {
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0)

@@ -32,6 +32,12 @@ class ChildProcess {
   // another call goes on; Cancelled by `stop`.
   absl::StatusOr<std::string> FirstLine(absl::Duration timeout, int stop = -1);
 
+  // Reads its standard output to the end, which comes when the program ends. Not after FirstLine.
+  // Errors: Internal it cannot be read.
+  absl::StatusOr<std::string> AllOutput();
+  // Waits for the end. Returns how it ended, as HowItEnded.
+  std::string AwaitEnd() const;
+
   // Readable once the program has ended; below 0 if the kernel has no pidfd. Valid until Stop.
   int pidfd() const { return pidfd_; }
   // "was ended by signal 9". Precondition: the program has ended, and was not stopped.

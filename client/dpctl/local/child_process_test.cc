@@ -59,6 +59,12 @@ TEST_F(ChildProcessTest, AnEarlyEndIsAnError) {
   EXPECT_EQ(ErrorText(), "broken\n");
 }
 
+TEST_F(ChildProcessTest, AllOfItsOutputIsReadAndItsEndAwaited) {
+  ChildProcess child = Shell("head -c 200000 /dev/zero | tr '\\0' x; exec >&-; exit 7");
+  EXPECT_EQ(child.AllOutput().value(), std::string(200000, 'x'));
+  EXPECT_EQ(child.AwaitEnd(), "ended with exit code 7");
+}
+
 TEST_F(ChildProcessTest, ItHasNoneOfDpsVariablesButThoseAboutTheMachine) {
   const std::map<std::string, std::string> variables = {
       {"DP_INSECURE", "1"},   {"DP_JOIN_TOKEN", "junk"},  {"DP_CREDENTIALS", "/nowhere"},

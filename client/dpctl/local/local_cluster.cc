@@ -1,26 +1,19 @@
 #include "client/dpctl/local/local_cluster.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "client/dpctl/local/child_ends.h"
 #include "client/dpctl/local/child_process.h"
+#include "client/dpctl/local/program_beside.h"
 #include "client/dpctl/local/scratch_dir.h"
 
 namespace dp::ctl {
 namespace {
-
-namespace fs = std::filesystem;
 
 // How long a server may take to report that it is ready. Generous: the machine may be busy, and the
 // trainer's self-check on GPUs may take a minute to wake the driver and load some gigabytes.
@@ -29,24 +22,6 @@ constexpr absl::Duration kReadyWithin = absl::Minutes(2);
 constexpr absl::Duration kQuietFor = absl::Seconds(10);
 // How much longer than its ranks' grace a worker may take to stop: it sends their last lines.
 constexpr absl::Duration kStopSlack = absl::Seconds(5);
-constexpr size_t kErrorLinesMax = 10;
-
-std::string LastLines(const std::string& file) {
-  std::ifstream stream(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back("\n  | " + line);
-  const size_t first = lines.size() - std::min(lines.size(), kErrorLinesMax);
-  return absl::StrJoin(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end(), "");
-}
-
-// The path of a program beside the running one. Errors: FailedPrecondition it is not there.
-absl::StatusOr<std::string> ProgramPath(const std::string& program) {
-  std::error_code error;
-  const fs::path path = fs::read_symlink("/proc/self/exe", error).parent_path() / program;
-  if (access(path.c_str(), X_OK) == 0) return path.string();
-  return absl::FailedPreconditionError(
-      absl::StrCat("--local needs the program ", path.string(), ", which is not there"));
-}
 
 class Processes final : public LocalCluster {
  public:
@@ -108,7 +83,7 @@ class Processes final : public LocalCluster {
   // Returns the program's ready line.
   absl::StatusOr<std::string> StartOne(const std::string& program, const std::string& name,
                                        std::vector<std::string> argv) {
-    DP_ASSIGN_OR_RETURN(std::string path, ProgramPath(program));
+    DP_ASSIGN_OR_RETURN(std::string path, ProgramBeside(program));
     argv.insert(argv.begin(), std::move(path));
     const std::string errors = scratch_.Of(name + ".log");
     DP_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(argv, errors));
@@ -139,7 +114,7 @@ class Processes final : public LocalCluster {
 // The first line of --list-gpus: "2 GPUs that ranks may use, by nvml", or "0 GPUs that ranks may
 // use: no driver".
 absl::StatusOr<std::string> FirstLineOfGpuList() {
-  DP_ASSIGN_OR_RETURN(std::string path, ProgramPath("dp-worker"));
+  DP_ASSIGN_OR_RETURN(std::string path, ProgramBeside("dp-worker"));
   DP_ASSIGN_OR_RETURN(ChildProcess child,
                       ChildProcess::Start({std::move(path), "--list-gpus"}, "/dev/null"));
   return child.FirstLine(kReadyWithin);

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
 #include "client/credentials.h"
+#include "client/dpctl/local/local_trainer.h"
 #include "client/dpctl/program/machine_logins.h"
 #include "client/job/data_form.h"
 #include "client/refusal.h"
@@ -68,6 +69,7 @@ ThisMachine::ThisMachine()
               },
           .logins = MachineLogins(),
           .start_local = StartLocalCluster,
+          .run_trainer = RunLocalTrainer,
           .form_of_samples = client::FormOf,
           .working_dir = WorkingDir(),
           .user = UserName(),

@@ -41,18 +41,6 @@ void MakeAbsolute(const std::filesystem::path& from, v1::DataSpec& data) {
   if (data.arrays().has_test()) MakeAbsolute(from, *data.mutable_arrays()->mutable_test());
 }
 
-void MakeAbsolute(const std::filesystem::path& from, v1::TrainSpec& train) {
-  MakeAbsolute(from, *train.mutable_data());
-  if (!train.trace().empty()) MakeAbsolute(from, *train.mutable_trace());
-  if (!train.checkpoint().dir().empty())
-    MakeAbsolute(from, *train.mutable_checkpoint()->mutable_dir());
-  // A path with a slash at its end names no file, and is rejected later.
-  const auto is_file = [](const std::string& path) { return !path.empty() && path.back() != '/'; };
-  if (is_file(train.output().weights()))
-    MakeAbsolute(from, *train.mutable_output()->mutable_weights());
-  if (is_file(train.init().weights())) MakeAbsolute(from, *train.mutable_init()->mutable_weights());
-}
-
 // The coordinator accepts such stores, which have no effect: dpctl of earlier releases fills them
 // in.
 absl::Status CheckStore(const client::JobFile& job) {
@@ -66,6 +54,18 @@ absl::Status CheckStore(const client::JobFile& job) {
 }
 
 }  // namespace
+
+void CompletePaths(const std::filesystem::path& from, v1::TrainSpec& train) {
+  MakeAbsolute(from, *train.mutable_data());
+  if (!train.trace().empty()) MakeAbsolute(from, *train.mutable_trace());
+  if (!train.checkpoint().dir().empty())
+    MakeAbsolute(from, *train.mutable_checkpoint()->mutable_dir());
+  // A path with a slash at its end names no file, and is rejected later.
+  const auto is_file = [](const std::string& path) { return !path.empty() && path.back() != '/'; };
+  if (is_file(train.output().weights()))
+    MakeAbsolute(from, *train.mutable_output()->mutable_weights());
+  if (is_file(train.init().weights())) MakeAbsolute(from, *train.mutable_init()->mutable_weights());
+}
 
 void JobSource::DefineFlags(CLI::App& app) {
   verb_ = app.get_name();
@@ -148,7 +148,7 @@ absl::StatusOr<client::JobFile> JobSource::Load(const Context& context, bool ran
   const std::filesystem::path here = context.surroundings().working_dir;
   if (job.spec.has_command())
     MakeAbsolute(here, *job.spec.mutable_command()->mutable_working_dir());
-  if (job.spec.has_train() && ranks_run_here) MakeAbsolute(here, *job.spec.mutable_train());
+  if (job.spec.has_train() && ranks_run_here) CompletePaths(here, *job.spec.mutable_train());
   FillDefaults(job.source, job.spec);
   DP_RETURN_IF_ERROR(CheckJob(job.spec, job.source, context.surroundings().form_of_samples));
   DP_RETURN_IF_ERROR(CheckStore(job));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,9 @@ class JobSource {
   SecretFlags secrets_;
   std::vector<std::string> program_;  // empty: a file
 };
+
+// Lets the relative paths of a training start at `from`.
+void CompletePaths(const std::filesystem::path& from, v1::TrainSpec& train);
 
 // The request to submit the job, with the values of its secrets. Warns on standard error of a store
 // that does not survive a restart of its coordinator. Errors: as AddSecrets.

@@ -53,6 +53,8 @@ class DpctlTest : public ::testing::Test, private Clock {
 
   Interrupts interrupts_;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local_;
+  std::function<absl::StatusOr<std::string>(const std::string& verb, const std::string& request)>
+      run_trainer_;
   std::string address_;          // to which the last command connected
   absl::Status no_credentials_;  // OK: there are some
   absl::Status refusal_;         // of every handshake; OK: there is none
@@ -86,6 +88,7 @@ class DpctlTest : public ::testing::Test, private Clock {
                 },
             .logins = logins_.Make(),
             .start_local = start_local_,
+            .run_trainer = run_trainer_,
             .form_of_samples =
                 [](const v1::DataSpec&) {
                   return SampleForm{.shape = {1, 28, 28}, .classes = 10};

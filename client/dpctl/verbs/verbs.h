@@ -18,6 +18,7 @@ std::unique_ptr<Command> MakeCompletion();
 std::unique_ptr<Command> MakeData();
 std::unique_ptr<Command> MakeDescribe();
 std::unique_ptr<Command> MakeDrain();
+std::unique_ptr<Command> MakeEval();
 std::unique_ptr<Command> MakeEvents();
 std::unique_ptr<Command> MakeGrant();
 std::unique_ptr<Command> MakeHold();
@@ -25,6 +26,7 @@ std::unique_ptr<Command> MakeLaunch();
 std::unique_ptr<Command> MakeLogin();
 std::unique_ptr<Command> MakeLogout();
 std::unique_ptr<Command> MakeLogs();
+std::unique_ptr<Command> MakePredict();
 std::unique_ptr<Command> MakePriority();
 std::unique_ptr<Command> MakePrune();
 std::unique_ptr<Command> MakePs();
@@ -46,12 +48,12 @@ std::unique_ptr<Command> MakeWorkers();
 inline std::vector<std::unique_ptr<Command>> AllCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   for (auto* make :
-       {MakeSubmit,    MakeRun,     MakeTorchrun, MakeLaunch, MakePs,          MakeDescribe,
-        MakeLogs,      MakeWait,    MakeCancel,   MakeRm,     MakePrune,       MakeHold,
-        MakeRelease,   MakeRequeue, MakePriority, MakeEvents, MakeCheckpoints, MakeWorkers,
-        MakeDrain,     MakeUndrain, MakeStore,    MakeData,   MakeLogin,       MakeLogout,
-        MakeWhoAmI,    MakeToken,   MakeGrant,    MakeRevoke, MakeAccess,      MakeAudit,
-        MakeCompletion})
+       {MakeSubmit,  MakeRun,     MakeTorchrun,  MakeLaunch,  MakePs,          MakeDescribe,
+        MakeLogs,    MakeWait,    MakeCancel,    MakeRm,      MakePrune,       MakeHold,
+        MakeRelease, MakeRequeue, MakePriority,  MakeEvents,  MakeCheckpoints, MakeEval,
+        MakePredict, MakeWorkers, MakeDrain,     MakeUndrain, MakeStore,       MakeData,
+        MakeLogin,   MakeLogout,  MakeWhoAmI,    MakeToken,   MakeGrant,       MakeRevoke,
+        MakeAccess,  MakeAudit,   MakeCompletion})
     commands.push_back(make());
   return commands;
 }

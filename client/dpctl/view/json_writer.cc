@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "base/utf8.h"
 
@@ -76,6 +77,14 @@ void JsonWriter::Double(double value) {
   if (!std::isfinite(value)) return Null();
   BeforeValue();
   out_ << absl::StrFormat("%.9g", value);
+}
+
+void JsonWriter::Exact(double value) {
+  if (!std::isfinite(value)) return Null();
+  BeforeValue();
+  double read = 0;
+  const std::string few = absl::StrFormat("%.15g", value);
+  out_ << (absl::SimpleAtod(few, &read) && read == value ? few : absl::StrFormat("%.17g", value));
 }
 
 void JsonWriter::Bool(bool value) {

@@ -33,6 +33,8 @@ class JsonWriter {
   void UInt(uint64_t value);
   // Null for a number that is not finite, which JSON does not have.
   void Double(double value);
+  // The same with as many digits as tell the number from every other.
+  void Exact(double value);
   void Bool(bool value);
   void Null();
 

@@ -14,8 +14,8 @@
 #include "base/status.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/convert/json_options.h"
+#include "proto/weights/safetensors.h"
 #include "worker/trainer/checkpoint/durable_file.h"
-#include "worker/trainer/checkpoint/safetensors.h"
 #include "worker/trainer/checkpoint/sha256.h"
 #include "worker/trainer/checkpoint/state_dict.h"
 #include "worker/trainer/fault_point.h"
@@ -59,9 +59,8 @@ class PartialDirectory {
   int64_t bytes_ = 0;
 };
 
-absl::Status WriteTensors(const std::string& name, const std::vector<NamedTensor>& tensors,
+absl::Status WriteTensors(const std::string& name, const std::string& encoded,
                           PartialDirectory& directory, v1::CheckpointManifest& manifest) {
-  const std::string encoded = EncodeSafetensors(tensors);
   v1::ManifestFile* file = manifest.add_files();
   file->set_name(name);
   file->set_bytes(static_cast<int64_t>(encoded.size()));
@@ -80,21 +79,6 @@ std::string Json(const v1::CheckpointManifest& manifest) {
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, " is damaged: ", what));
-}
-
-absl::StatusOr<std::string> ReadChecked(const std::string& directory,
-                                        const v1::CheckpointManifest& manifest,
-                                        absl::string_view name) {
-  const std::string path = absl::StrCat(directory, "/", name);
-  for (const v1::ManifestFile& file : manifest.files()) {
-    if (file.name() != name) continue;
-    DP_ASSIGN_OR_RETURN(std::string contents, ReadWholeFile(path, file.bytes()));
-    if (Sha256Hex(contents) != file.sha256()) {
-      return Damaged(path, "its hash is not the manifest's");
-    }
-    return contents;
-  }
-  return Damaged(path, "the manifest does not know it");
 }
 
 // An optimizer has at most one velocity per tensor, so a velocity takes the tensor's name. Other
@@ -176,9 +160,11 @@ absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(const std::string& job_directo
   DP_RETURN_IF_ERROR(partial.Create());
   v1::CheckpointManifest manifest = state.manifest;
   manifest.set_format(kFormat);
-  DP_RETURN_IF_ERROR(WriteTensors(kModelFile, StateDict(layout, state.values), partial, manifest));
-  DP_RETURN_IF_ERROR(
-      WriteTensors(kOptimizerFile, OptimizerTensors(state, layout), partial, manifest));
+  DP_RETURN_IF_ERROR(WriteTensors(
+      kModelFile, EncodeSafetensors(StateDict(layout, state.values), {}, state.description),
+      partial, manifest));
+  DP_RETURN_IF_ERROR(WriteTensors(
+      kOptimizerFile, EncodeSafetensors(OptimizerTensors(state, layout)), partial, manifest));
   const std::string json = Json(manifest);
   DP_RETURN_IF_ERROR(partial.Write(kManifestFile, json));
   DP_RETURN_IF_ERROR(SyncDirectory(partial.path()));
@@ -208,14 +194,30 @@ absl::StatusOr<v1::CheckpointManifest> ParseManifest(const std::string& file,
       absl::StrCat(file, " has format ", manifest.format(), "; this release reads ", kFormat));
 }
 
+absl::StatusOr<std::string> ReadCheckpointFile(const std::string& directory,
+                                               const v1::CheckpointManifest& manifest,
+                                               absl::string_view name) {
+  const std::string path = absl::StrCat(directory, "/", name);
+  for (const v1::ManifestFile& file : manifest.files()) {
+    if (file.name() != name) continue;
+    DP_ASSIGN_OR_RETURN(std::string contents, ReadWholeFile(path, file.bytes()));
+    if (Sha256Hex(contents) != file.sha256()) {
+      return Damaged(path, "its hash is not the manifest's");
+    }
+    return contents;
+  }
+  return Damaged(path, "the manifest does not know it");
+}
+
 absl::StatusOr<TrainingState> ReadTensors(const std::string& path,
                                           const v1::CheckpointManifest& manifest,
                                           const engine::ParameterLayout& layout,
                                           const std::vector<std::string>& arrays) {
   TrainingState state{.manifest = manifest};
-  DP_ASSIGN_OR_RETURN(const std::string model, ReadChecked(path, manifest, kModelFile));
+  DP_ASSIGN_OR_RETURN(const std::string model, ReadCheckpointFile(path, manifest, kModelFile));
   DP_RETURN_IF_ERROR(Scatter(path, model, "", layout, state.values));
-  DP_ASSIGN_OR_RETURN(const std::string optimizer, ReadChecked(path, manifest, kOptimizerFile));
+  DP_ASSIGN_OR_RETURN(const std::string optimizer,
+                      ReadCheckpointFile(path, manifest, kOptimizerFile));
   for (const std::string& array : arrays) {
     state.optimizer.push_back({.name = array, .values = {}});
     DP_RETURN_IF_ERROR(

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "base/id.h"
 #include "dp/v1/checkpoints.pb.h"
+#include "proto/weights/safetensors.h"
 #include "worker/engine/nn/parameter.h"
 
 namespace dp::trainer {
@@ -36,6 +37,7 @@ struct TrainingState {
   std::vector<float> values;        // in the model's layout
   // The optimizer's state, in the order of Optimizer::state(); each array in the model's layout.
   std::vector<OptimizerArray> optimizer;
+  SafetensorsMetadata description = {};  // of the model, beside its values
 };
 
 struct WrittenCheckpoint {
@@ -91,6 +93,12 @@ inline constexpr int64_t kManifestBytesMax = 64 << 20;
 // manifest; Unimplemented it has the format of a later release.
 absl::StatusOr<v1::CheckpointManifest> ParseManifest(const std::string& file,
                                                      const std::string& json);
+
+// The contents of a file of a checkpoint, such as kModelFile. Errors: DataLoss the file does not
+// match the manifest; others are the system's.
+absl::StatusOr<std::string> ReadCheckpointFile(const std::string& directory,
+                                               const v1::CheckpointManifest& manifest,
+                                               absl::string_view name);
 
 // Reads the tensors beside `manifest`, as ReadManifest returned it. `arrays` names the optimizer's
 // arrays. Errors: DataLoss a file does not match the manifest, or a tensor of `layout` is missing

@@ -17,10 +17,10 @@
 #include "client/retry_loop.h"
 #include "dp/v1/checkpoints.grpc.pb.h"
 #include "proto/convert/time.h"
+#include "proto/weights/safetensors.h"
 #include "worker/trainer/checkpoint/checkpoint_files.h"
 #include "worker/trainer/checkpoint/durable_file.h"
 #include "worker/trainer/checkpoint/own_files.h"
-#include "worker/trainer/checkpoint/safetensors.h"
 #include "worker/trainer/checkpoint/sha256.h"
 #include "worker/trainer/checkpoint/state_dict.h"
 #include "worker/trainer/fault_point.h"
@@ -34,15 +34,15 @@ namespace fs = std::filesystem;
 constexpr absl::Duration kRegisterWeightsWithin = absl::Hours(24);
 
 // Under the names of a PyTorch state_dict, which has a count of steps for each batch norm.
-absl::StatusOr<std::string> Encode(const RankModel& model, int64_t steps) {
+absl::StatusOr<std::string> Encode(const RankModel& model, const WeightsPlace& place) {
   DP_ASSIGN_OR_RETURN(const std::vector<float> values,
                       engine::ReadArray(*model.device, model.result()));
   std::vector<NamedCount> counts;
   for (const model::CheckedLayer& layer : model.layers) {
     if (!std::holds_alternative<model::BatchNorm>(layer.kind)) continue;
-    counts.push_back({layer.name + ".num_batches_tracked", steps});
+    counts.push_back({layer.name + ".num_batches_tracked", place.steps});
   }
-  return EncodeSafetensors(StateDict(model.layout, values), counts);
+  return EncodeSafetensors(StateDict(model.layout, values), counts, place.description);
 }
 
 bool Rename(const std::string& from, const std::string& to, unsigned how) {
@@ -106,7 +106,7 @@ class Placement {
 absl::Status PublishWeights(const WeightsPlace& place, const RankModel& model,
                             const Environment& environment, client::Connection& connection,
                             const Clock& clock, client::Pause& pause) {
-  DP_ASSIGN_OR_RETURN(const std::string encoded, Encode(model, place.steps));
+  DP_ASSIGN_OR_RETURN(const std::string encoded, Encode(model, place));
   const std::string& path = place.path;
   const std::string job = JobLabel(environment.job, place.submitted_at);
   // The suffix differs from a later generation's: this generation may be over without knowing it.

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "client/connection.h"
 #include "client/pause.h"
+#include "proto/weights/safetensors.h"
 #include "worker/trainer/environment.h"
 #include "worker/trainer/model/rank_model.h"
 
@@ -18,6 +19,7 @@ struct WeightsPlace {
   std::string path;
   absl::Time submitted_at;  // of the job; with its number, it names the job in temporary files
   int64_t steps = 0;        // of the training; PyTorch counts them for each batch norm
+  SafetensorsMetadata description = {};  // of the model, for whoever evaluates it later
 };
 
 // Writes the model's weights to their place at the end of a training, in the safetensors format.

@@ -3,7 +3,6 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -17,8 +16,8 @@
 #include "absl/strings/str_join.h"
 #include "base/program/log.h"
 #include "base/status.h"
+#include "proto/weights/elements.h"
 #include "worker/trainer/checkpoint/durable_file.h"
-#include "worker/trainer/checkpoint/safetensors.h"
 
 namespace dp::trainer {
 namespace {
@@ -31,38 +30,6 @@ constexpr int64_t kFileBytesMax = int64_t{1} << 38;
 
 // Names in a message; a file may have thousands.
 constexpr size_t kNamesShown = 4;
-
-template <typename Number>
-Number ReadAs(absl::string_view data, int64_t index) {
-  Number number;
-  std::memcpy(&number, data.data() + index * static_cast<int64_t>(sizeof(number)), sizeof(number));
-  return number;
-}
-
-// IEEE 754's half precision.
-float FromHalf(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
-  const uint32_t exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
-  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000 | fraction << 13);
-  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-  const float tiny = static_cast<float>(fraction) * 0x1p-24f;
-  return sign == 0 ? tiny : -tiny;
-}
-
-// The element at `index`. Precondition: IsNumber.
-float ElementOf(const EncodedTensor& tensor, int64_t index) {
-  if (tensor.type == "F64") return static_cast<float>(ReadAs<double>(tensor.data, index));
-  if (tensor.type == "F16") return FromHalf(ReadAs<uint16_t>(tensor.data, index));
-  if (tensor.type == "BF16") {
-    return std::bit_cast<float>(static_cast<uint32_t>(ReadAs<uint16_t>(tensor.data, index)) << 16);
-  }
-  return ReadAs<float>(tensor.data, index);
-}
-
-bool IsNumber(const EncodedTensor& tensor) {
-  return tensor.type == "F32" || tensor.type == "F64" || tensor.type == "F16" ||
-         tensor.type == "BF16";
-}
 
 bool Matches(const std::string& pattern, const std::string& name) {
   return fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
@@ -81,9 +48,10 @@ bool IsGpt2Matrix(absl::string_view name) {
 
 class WeightsReader {
  public:
+  // `remedy` ends the error of a tensor that is missing or does not fit; it outlives the reader.
   WeightsReader(const Tensors& tensors, absl::Span<const std::string> drawn,
-                absl::Span<const model::CheckedLayer> layers)
-      : tensors_(tensors), layout_(engine::LayOut(layers)) {
+                absl::Span<const model::CheckedLayer> layers, absl::string_view remedy)
+      : tensors_(tensors), layout_(engine::LayOut(layers)), remedy_(remedy) {
     std::vector<bool> matched(drawn.size());
     for (const Parameter& p : layout_.parameters) {
       bool is_drawn = false;
@@ -154,7 +122,7 @@ class WeightsReader {
   absl::Status Read(const Parameter& p, absl::Span<float> values) const {
     const EncodedTensor* tensor = Find(p);
     if (tensor == nullptr) return Missing(p);
-    if (!IsNumber(*tensor)) {
+    if (!HasFloats(*tensor)) {
       return Wrong(p,
                    absl::StrCat("is of type ", tensor->type, "; F32, F64, F16 and BF16 are read"));
     }
@@ -171,7 +139,7 @@ class WeightsReader {
     const int64_t rows = p.shape.front(), columns = p.size / rows;
     for (int64_t i = 0; i < p.size; ++i) {
       const int64_t from = transposed ? i % columns * rows + i / columns : i;
-      values[static_cast<size_t>(p.offset + i)] = ElementOf(*tensor, from);
+      values[static_cast<size_t>(p.offset + i)] = static_cast<float>(NumberAt(*tensor, from));
     }
     return absl::OkStatus();
   }
@@ -184,14 +152,13 @@ class WeightsReader {
 
   absl::Status Wrong(const Parameter& p, absl::string_view what) const {
     return absl::InvalidArgumentError(
-        absl::StrCat("tensor '", prefix_, p.name, "' ", what,
-                     "; to draw it instead, name it in train.init.drawn"));
+        absl::StrCat("tensor '", prefix_, p.name, "' ", what, "; ", remedy_));
   }
 
   absl::Status Missing(const Parameter& p) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is no tensor '", prefix_, p.name, "'; the file has ",
-                     SomeNames(AllNames()), ". To draw it instead, name it in train.init.drawn"));
+    return absl::InvalidArgumentError(absl::StrCat("there is no tensor '", prefix_, p.name,
+                                                   "'; the file has ", SomeNames(AllNames()), "; ",
+                                                   remedy_));
   }
 
   std::vector<std::string> AllNames() const {
@@ -223,6 +190,7 @@ class WeightsReader {
 
   const Tensors& tensors_;
   const engine::ParameterLayout layout_;
+  const absl::string_view remedy_;
   std::vector<const Parameter*> wanted_;
   std::optional<std::string> unmatched_;  // a pattern that matches no tensor of the model
   std::string positions_;  // the tensor of the layer of positions; a model has at most one
@@ -237,7 +205,17 @@ absl::StatusOr<std::string> TakeInitialWeights(absl::string_view encoded,
                                                absl::Span<const model::CheckedLayer> layers,
                                                absl::Span<float> values) {
   DP_ASSIGN_OR_RETURN(const Tensors tensors, DecodeSafetensors(encoded));
-  return WeightsReader(tensors, drawn, layers).ReadInto(values);
+  return WeightsReader(tensors, drawn, layers, "to draw it instead, name it in train.init.drawn")
+      .ReadInto(values);
+}
+
+absl::Status TakeTrainedWeights(const Tensors& tensors,
+                                absl::Span<const model::CheckedLayer> layers,
+                                absl::Span<float> values) {
+  return WeightsReader(tensors, {}, layers,
+                       "the weights are of another model; give the job file of theirs")
+      .ReadInto(values)
+      .status();
 }
 
 absl::StatusOr<std::vector<float>> ReadInitialWeights(

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/model/shape_check.h"
+#include "proto/weights/safetensors.h"
 #include "worker/trainer/model/training_plan.h"
 
 namespace dp::trainer {
@@ -28,6 +30,13 @@ absl::StatusOr<std::string> TakeInitialWeights(absl::string_view encoded,
                                                absl::Span<const std::string> drawn,
                                                absl::Span<const model::CheckedLayer> layers,
                                                absl::Span<float> values);
+
+// Copies all tensors of a model in the same way, from weights that it was trained to.
+// Errors: InvalidArgument names the tensor that is missing or does not fit, and what there is
+// instead.
+absl::Status TakeTrainedWeights(const std::map<std::string, EncodedTensor>& tensors,
+                                absl::Span<const model::CheckedLayer> layers,
+                                absl::Span<float> values);
 
 // The values of a model of these layers, in its layout: drawn from `seed` as by Initialize, then
 // read from the file. Logs what was taken. Empty if there is no file. Errors: those of

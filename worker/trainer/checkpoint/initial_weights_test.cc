@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "worker/trainer/checkpoint/safetensors.h"
+#include "proto/weights/safetensors.h"
 
 namespace dp::trainer {
 namespace {
@@ -76,7 +76,7 @@ TEST_F(InitialWeightsTest, AMissingTensorIsNamedWithWhatTheFileHas) {
   const auto taken = Take({{"head.bias", {2}, two_}, {"head.weight", {2, 3}, six_}});
   EXPECT_EQ(
       taken.status().message(),
-      "there is no tensor 'fc.bias'; the file has head.bias, head.weight. To draw it instead, "
+      "there is no tensor 'fc.bias'; the file has head.bias, head.weight; to draw it instead, "
       "name it in train.init.drawn");
 }
 

@@ -196,7 +196,10 @@ void Saver::Begin(const Position& position, const std::string& best) {
 }
 
 absl::StatusOr<Saver::Pending> Saver::StateAt(const Position& position) const {
-  TrainingState state{.manifest = options_.manifest, .values = {}, .optimizer = {}};
+  TrainingState state{.manifest = options_.manifest,
+                      .values = {},
+                      .optimizer = {},
+                      .description = options_.description};
   state.manifest.set_step(position.step);
   state.manifest.set_epoch(position.epoch);
   state.manifest.set_step_of_epoch(position.step_of_epoch);

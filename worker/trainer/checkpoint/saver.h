@@ -35,8 +35,9 @@ class Saver {
     int64_t every_steps = 0;  // 0: by time
     absl::Duration every = absl::InfiniteDuration();
     int keep = 2;
-    std::optional<WatchedMetric> best;  // of the checkpoint that is kept beside the latest
-    v1::CheckpointManifest manifest;    // common to all checkpoints of this rank
+    std::optional<WatchedMetric> best;     // of the checkpoint that is kept beside the latest
+    v1::CheckpointManifest manifest;       // common to all checkpoints of this rank
+    SafetensorsMetadata description = {};  // of the model
   };
   Saver(const Options& options, const Environment& environment, const RankModel& model,
         client::Connection& connection, const Clock& clock);

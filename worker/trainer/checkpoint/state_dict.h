@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "proto/weights/safetensors.h"
 #include "worker/engine/nn/parameter.h"
-#include "worker/trainer/checkpoint/safetensors.h"
 
 namespace dp::trainer {
 

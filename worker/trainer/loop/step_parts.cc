@@ -8,6 +8,12 @@ int RowsOf(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler) 
   return (sampler.capacity() + plan.accumulate - 1) / plan.accumulate;
 }
 
+int EvaluationBatchOf(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler,
+                      int ranks) {
+  const int64_t rows = int64_t{RowsOf(plan, sampler)} * ranks;
+  return static_cast<int>(std::min<int64_t>(rows, plan.global_batch_size));
+}
+
 int StepParts::CountFor(int64_t samples) const {
   return static_cast<int>(std::max<int64_t>(1, (samples + rows_ - 1) / rows_));
 }

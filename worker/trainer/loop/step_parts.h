@@ -11,6 +11,11 @@ namespace dp::trainer {
 // plan.accumulate parts at most.
 int RowsOf(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler);
 
+// The samples that `ranks` ranks take together in each batch of an evaluation: their networks have
+// rows for one part of a step.
+int EvaluationBatchOf(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler,
+                      int ranks);
+
 // Cuts a rank's share of a step into parts of one size in rows. Not thread-safe.
 class StepParts {
  public:

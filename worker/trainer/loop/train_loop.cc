@@ -309,9 +309,7 @@ absl::Status TrainLoop::EvaluateAfter(int epoch) {
   const bool last = epoch == parts_.plan.epochs || finished();
   if (every == 0 || (epoch % every != 0 && !last)) return absl::OkStatus();
   DP_RETURN_IF_ERROR(MeetInTable());
-  // The network has rows for one part of a step.
-  const int64_t rows = int64_t{RowsOf(parts_.plan, parts_.sampler)} * parts_.group.size();
-  const auto batch = static_cast<int>(std::min<int64_t>(rows, parts_.plan.global_batch_size));
+  const int batch = EvaluationBatchOf(parts_.plan, parts_.sampler, parts_.group.size());
   DP_ASSIGN_OR_RETURN(const Evaluation evaluation, EvaluateResult(batch));
   Progress& progress = parts_.progress;
   progress.Evaluated(evaluation);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
+#include "worker/engine/collectives/reduce/ordered_reduce.h"
 #include "worker/engine/data/prefetch.h"
 #include "worker/engine/data/sampler.h"
 
@@ -18,17 +20,27 @@ struct EvaluationSums {
   std::vector<double> basic = std::vector<double>(kCount);  // counts are exact in a double
   engine::MeasureSums measures;
 
-  absl::Status AddOtherRanks(engine::Group& group) {
+  // All sums in a row, and back.
+  std::vector<double> Flat() {
     const absl::Span<double> more = measures.sums();
     std::vector<double> all = basic;
     all.insert(all.end(), more.begin(), more.end());
-    DP_RETURN_IF_ERROR(
-        group.on_host().AllReduce(absl::MakeSpan(all), engine::ReduceOp::kSum)->Wait());
+    return all;
+  }
+  void Take(absl::Span<const double> all) {
     std::copy(all.begin(), all.begin() + kCount, basic.begin());
-    std::copy(all.begin() + kCount, all.end(), more.begin());
-    return absl::OkStatus();
+    std::copy(all.begin() + kCount, all.end(), measures.sums().begin());
   }
 };
+
+engine::GlobalBatchSampler TestSampler(const engine::Dataset& dataset, int global_batch_size,
+                                       int rank, int ranks) {
+  return engine::GlobalBatchSampler({.n = dataset.size(),
+                                     .global_batch_size = global_batch_size,
+                                     .rank = rank,
+                                     .world_size = ranks,
+                                     .shuffle = false});
+}
 
 bool HasLabels(const RankModel& model) {
   return std::holds_alternative<engine::CrossEntropyLoss>(model.loss);
@@ -87,22 +99,12 @@ absl::StatusOr<EvaluationSums> EvaluateShare(RankModel& model, const engine::Dat
     AddBatch(model, measures, rows, step->batch, outputs, sum.measures);
   }
   DP_RETURN_IF_ERROR(prefetch.status());
+  DP_RETURN_IF_ERROR(model.device->status());
   return sum;
 }
 
-}  // namespace
-
-absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dataset,
-                                    int global_batch_size, engine::Group& group,
-                                    const EvaluationOptions& options) {
-  const engine::GlobalBatchSampler sampler({.n = dataset.size(),
-                                            .global_batch_size = global_batch_size,
-                                            .rank = group.rank(),
-                                            .world_size = group.size(),
-                                            .shuffle = false});
-  DP_ASSIGN_OR_RETURN(EvaluationSums sums, EvaluateShare(model, dataset, sampler, options));
-  DP_RETURN_IF_ERROR(model.device->status());
-  DP_RETURN_IF_ERROR(sums.AddOtherRanks(group));
+Evaluation EvaluationOf(const EvaluationSums& sums, const RankModel& model,
+                        const engine::Dataset& dataset) {
   const std::vector<double>& basic = sums.basic;
   const double counted = basic[EvaluationSums::kCounted];
   Evaluation evaluation = {.loss = basic[EvaluationSums::kLoss] / basic[EvaluationSums::kWeight],
@@ -112,6 +114,42 @@ absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dat
   if (counted > 0) evaluation.accuracy = basic[EvaluationSums::kCorrect] / counted;
   if (dataset.of_tokens()) evaluation.perplexity = std::exp(evaluation.loss);
   return evaluation;
+}
+
+}  // namespace
+
+absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dataset,
+                                    int global_batch_size, engine::Group& group,
+                                    const EvaluationOptions& options) {
+  const engine::GlobalBatchSampler sampler =
+      TestSampler(dataset, global_batch_size, group.rank(), group.size());
+  DP_ASSIGN_OR_RETURN(EvaluationSums sums, EvaluateShare(model, dataset, sampler, options));
+  std::vector<double> all = sums.Flat();
+  DP_RETURN_IF_ERROR(
+      group.on_host().AllReduce(absl::MakeSpan(all), engine::ReduceOp::kSum)->Wait());
+  sums.Take(all);
+  return EvaluationOf(sums, model, dataset);
+}
+
+absl::StatusOr<Evaluation> EvaluateAlone(RankModel& model, const engine::Dataset& dataset,
+                                         int global_batch_size, int ranks,
+                                         const EvaluationOptions& options) {
+  std::vector<std::vector<double>> of_rank;
+  std::optional<EvaluationSums> sums;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const engine::GlobalBatchSampler sampler = TestSampler(dataset, global_batch_size, rank, ranks);
+    absl::StatusOr<EvaluationSums> share = EvaluateShare(model, dataset, sampler, options);
+    DP_RETURN_IF_ERROR(share.status());
+    of_rank.push_back(share->Flat());
+    sums.emplace(*std::move(share));
+  }
+  std::vector<const void*> inputs;
+  for (const std::vector<double>& each : of_rank) inputs.push_back(each.data());
+  std::vector<double> all(of_rank[0].size());
+  engine::ReduceInOrder(inputs, engine::DataTypeOf<double>(), all.size(), engine::ReduceOp::kSum,
+                        all.data());
+  sums->Take(all);
+  return EvaluationOf(*sums, model, dataset);
 }
 
 }  // namespace dp::trainer

@@ -36,4 +36,10 @@ absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dat
                                     int global_batch_size, engine::Group& group,
                                     const EvaluationOptions& options = {});
 
+// The same by this process alone, which evaluates the share of each of `ranks` ranks in turn. The
+// result has the bits of Evaluate in a group of so many ranks. Errors: the device's.
+absl::StatusOr<Evaluation> EvaluateAlone(RankModel& model, const engine::Dataset& dataset,
+                                         int global_batch_size, int ranks,
+                                         const EvaluationOptions& options = {});
+
 }  // namespace dp::trainer

@@ -63,13 +63,19 @@ const engine::Normalization& NormalizationOf(const DataPlan& data) {
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<Dataset>> OpenTestSet(const TrainingPlan& plan) {
+  if (plan.data.validation == 0) return Open(ForTest(plan), Split::kTest);
+  DP_ASSIGN_OR_RETURN(Datasets parts, DivideTrainingSet(plan));
+  return std::move(parts.test);
+}
+
 absl::StatusOr<Datasets> OpenDatasets(const TrainingPlan& plan) {
   Datasets data;
   if (plan.data.validation > 0) {
     DP_ASSIGN_OR_RETURN(data, DivideTrainingSet(plan));
   } else {
     DP_ASSIGN_OR_RETURN(data.train, Open(plan, Split::kTrain));
-    DP_ASSIGN_OR_RETURN(data.test, Open(ForTest(plan), Split::kTest));
+    DP_ASSIGN_OR_RETURN(data.test, OpenTestSet(plan));
   }
   if (plan.data.augment) {
     DP_ASSIGN_OR_RETURN(data.train, engine::Augment(std::move(data.train), *plan.data.augment,

@@ -18,4 +18,8 @@ struct Datasets {
 // Errors: those of the sets, SplitSamples and Augment.
 absl::StatusOr<Datasets> OpenDatasets(const TrainingPlan& plan);
 
+// Opens the set for the test alone, which reads no training set unless the test is a part of it.
+// Errors: as OpenDatasets.
+absl::StatusOr<std::unique_ptr<engine::Dataset>> OpenTestSet(const TrainingPlan& plan);
+
 }  // namespace dp::trainer

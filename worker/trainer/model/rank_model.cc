@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "proto/job/classifier_check.h"
 #include "proto/job/evaluation_check.h"
 
 namespace dp::trainer {
@@ -42,15 +41,10 @@ absl::Status InitializeValues(const TrainingPlan& plan, RankModel& model) {
 }
 
 absl::StatusOr<std::vector<model::CheckedLayer>> FitLayers(const TrainingPlan& plan,
-                                                           const engine::Dataset& dataset) {
-  const model::Shape& shape = dataset.sample_shape();
-  if (dataset.of_tokens()) {
-    return model::CheckLanguageModel(plan.layers, static_cast<int>(shape[0]), dataset.classes());
+                                                           const SampleForm& form) {
+  if (TokensPerSample(plan) > 0) {
+    return model::CheckLanguageModel(plan.layers, static_cast<int>(form.shape[0]), form.classes);
   }
-  const SampleForm form = {.shape = shape,
-                           .classes = dataset.classes(),
-                           .exactly = plan.data.classes > 0,
-                           .targets = dataset.target_shape()};
   return CheckFits(plan.layers, form, std::holds_alternative<engine::NormLoss>(plan.loss));
 }
 
@@ -80,7 +74,15 @@ engine::StepTail RankModel::ReadTail() const {
 
 absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
                                                              const engine::Dataset& dataset) {
-  DP_ASSIGN_OR_RETURN(std::vector<model::CheckedLayer> layers, FitLayers(plan, dataset));
+  return CheckLayers(plan, SampleForm{.shape = dataset.sample_shape(),
+                                      .classes = dataset.classes(),
+                                      .exactly = plan.data.classes > 0,
+                                      .targets = dataset.target_shape()});
+}
+
+absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
+                                                             const SampleForm& form) {
+  DP_ASSIGN_OR_RETURN(std::vector<model::CheckedLayer> layers, FitLayers(plan, form));
   if (const auto* loss = std::get_if<engine::CrossEntropyLoss>(&plan.loss)) {
     const auto weights = static_cast<int>(loss->class_weights.size());
     DP_RETURN_IF_ERROR(CheckClassWeights(weights, layers.back()));

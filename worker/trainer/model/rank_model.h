@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/model/shape_check.h"
+#include "proto/job/classifier_check.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/data/dataset.h"
 #include "worker/engine/device/device.h"
@@ -59,6 +60,11 @@ using GradientMemory = std::function<absl::Span<float>(int64_t floats)>;
 // layer that does not fit.
 absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
                                                              const engine::Dataset& dataset);
+
+// The same for samples of this form: of texts the tokens of a sample, and as classes the
+// vocabulary.
+absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
+                                                             const SampleForm& form);
 
 // The layout of these layers, with the options of the plan's groups. Errors: as ApplyGroups.
 absl::StatusOr<engine::ParameterLayout> LayOutModel(const TrainingPlan& plan,

@@ -14,6 +14,7 @@
 #include "base/timeouts.h"
 #include "client/connection.h"
 #include "client/grpc_store.h"
+#include "proto/weights/trained_model.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/ddp/reducer.h"
 #include "worker/engine/ddp/replica.h"
@@ -31,6 +32,7 @@
 #include "worker/trainer/loop/handover_watch.h"
 #include "worker/trainer/loop/table_link.h"
 #include "worker/trainer/loop/train_loop.h"
+#include "worker/trainer/model/model_description.h"
 #include "worker/trainer/model/open_data.h"
 #include "worker/trainer/model/rank_model.h"
 #include "worker/trainer/model/training_fit.h"
@@ -213,7 +215,11 @@ class RankProgram {
     Progress progress(ProgressOptionsOf(plan, opened, StepsTotal(plan, sampler)), metrics, clock_);
     const v1::CheckpointManifest manifest =
         ManifestOf(plan, environment_, model.layout, data.train->size(), opened.backend);
-    if (environment_.rank == 0) DP_RETURN_IF_ERROR(PrepareSaver(plan, manifest, model));
+    if (environment_.rank == 0) {
+      description_ =
+          MetadataOf(DescribeTraining(session_.spec(), *data.train, environment_.world_size));
+      DP_RETURN_IF_ERROR(PrepareSaver(plan, manifest, model));
+    }
     if (table_) {
       DP_RETURN_IF_ERROR(GoOnInTable(progress));
     } else {
@@ -341,7 +347,8 @@ class RankProgram {
         .every = plan.checkpoint.every,
         .keep = plan.checkpoint.keep,
         .best = plan.checkpoint.best,
-        .manifest = manifest};
+        .manifest = manifest,
+        .description = description_};
     saver_.emplace(options, environment_, model, *background_, clock_);
     return Blame("train.checkpoint.dir", saver_->Prepare(session_.checkpoints()));
   }
@@ -391,7 +398,7 @@ class RankProgram {
       DP_RETURN_IF_ERROR(session_.StopEarly(stopped_early_, kReportWithin));
     }
     if (!plan.weights_file.empty()) {
-      const WeightsPlace place{plan.weights_file, session_.submitted_at(), steps};
+      const WeightsPlace place{plan.weights_file, session_.submitted_at(), steps, description_};
       DP_RETURN_IF_ERROR(Blame(
           kWeightsField, PublishWeights(place, model, environment_, *background_, clock_, pause_)));
     }
@@ -426,6 +433,7 @@ class RankProgram {
   // Rank 0 only.
   std::vector<float>
       initial_;  // values of the model at the start; empty: those drawn from the seed
+  SafetensorsMetadata description_;  // of the model, in its files of weights
   std::optional<Saver> saver_;
   std::optional<HandoverWatch> watch_;
   std::optional<FirstStepReport> first_step_;

@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "client/grpc_log.h"
 #include "worker/trainer/checkpoint/remove_files.h"
+#include "worker/trainer/inference/inference_program.h"
 #include "worker/trainer/program/cuda_driver.h"
 #include "worker/trainer/program/rank_program.h"
 
@@ -35,16 +36,19 @@ int RunTrainer(const char* program, int argc, char** argv) {
   }
   if (argc == 2 && std::string_view(argv[1]) == "--help") {
     std::printf(
-        "usage: %s [--help | --version | remove-files JSON]\n"
+        "usage: %s [--help | --version | remove-files JSON | evaluate FILE | predict FILE]\n"
         "One rank of a training job; dp-worker starts it, with the DP_ variables that say what to "
         "train.\n"
         "To train, submit a job: dpctl run job.yaml.\n"
         "remove-files removes the files of a job; 'dpctl rm --with-files' runs it on the hosts "
-        "that have some.\n",
+        "that have some.\n"
+        "evaluate and predict carry out a request of 'dpctl eval' and 'dpctl predict'.\n",
         program);
     return 0;
   }
-  if (argc == 3 && std::string_view(argv[1]) == "remove-files") {
+  const std::string_view verb = argc == 3 ? argv[1] : "";
+  if (verb == "evaluate" || verb == "predict") return RunInference(program, argv[1], argv[2]);
+  if (verb == "remove-files") {
     return RunRemoveFiles(program, argv[2]);
   }
   client::SilenceGrpcLog();

@@ -27,6 +27,8 @@ def load_file(path):
         data = bytearray(file.read())
     tensors = {}
     for name, entry in header.items():
+        if name == "__metadata__":  # texts
+            continue
         begin, end = entry["data_offsets"]
         flat = torch.frombuffer(data[begin:end], dtype=TYPES[entry["dtype"]])
         tensors[name] = flat.reshape(entry["shape"])

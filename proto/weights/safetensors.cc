@@ -1,4 +1,4 @@
-#include "worker/trainer/checkpoint/safetensors.h"
+#include "proto/weights/safetensors.h"
 
 #include <cmath>
 #include <utility>
@@ -9,8 +9,24 @@
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 
-namespace dp::trainer {
+namespace dp {
 namespace {
+
+constexpr char kMetadata[] = "__metadata__";
+
+// As JSON writes it, in quotes.
+std::string JsonText(absl::string_view text) {
+  std::string json = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') json += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) {
+      json += c;
+    } else {
+      absl::StrAppend(&json, "\\u", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad4));
+    }
+  }
+  return json + "\"";
+}
 
 // The header's text as it grows.
 class HeaderEntries {
@@ -22,6 +38,14 @@ class HeaderEntries {
                                     offset_ + bytes, "]}"));
     offset_ += bytes;
   }
+  void Append(const SafetensorsMetadata& metadata) {
+    if (metadata.empty()) return;
+    std::vector<std::string> texts;
+    for (const auto& [name, text] : metadata) {
+      texts.push_back(absl::StrCat(JsonText(name), ":", JsonText(text)));
+    }
+    entries_.push_back(absl::StrCat("\"", kMetadata, "\":{", absl::StrJoin(texts, ","), "}"));
+  }
   const std::vector<std::string>& entries() const { return entries_; }
 
  private:
@@ -29,8 +53,10 @@ class HeaderEntries {
   std::vector<std::string> entries_;
 };
 
-std::string Header(absl::Span<const NamedTensor> tensors, absl::Span<const NamedCount> counts) {
+std::string Header(absl::Span<const NamedTensor> tensors, absl::Span<const NamedCount> counts,
+                   const SafetensorsMetadata& metadata) {
   HeaderEntries all;
+  all.Append(metadata);
   // The widest elements come first, so that all are aligned.
   for (const NamedCount& count : counts) all.Append(count.name, "I64", {}, sizeof(count.value));
   for (const NamedTensor& tensor : tensors) {
@@ -134,11 +160,37 @@ absl::Status CheckCover(const std::map<std::string, EncodedTensor>& tensors,
   return at == data.data() + data.size() ? absl::OkStatus() : Broken("there is data of no tensor");
 }
 
+// The two parts of an encoding.
+struct Parts {
+  google::protobuf::Struct header;
+  absl::string_view data;
+};
+
+absl::StatusOr<Parts> Split(absl::string_view encoded) {
+  uint64_t length = 0;
+  if (encoded.size() < sizeof(length)) return Broken("it is too short");
+  for (size_t byte = 0; byte < sizeof(length); ++byte) {
+    length |= uint64_t{static_cast<unsigned char>(encoded[byte])} << (8 * byte);
+  }
+  encoded.remove_prefix(sizeof(length));
+  if (length > kHeaderBytesMax || length > encoded.size()) {
+    return Broken(absl::StrCat("its header has ", length, " bytes of ", encoded.size()));
+  }
+  Parts parts{.header = {}, .data = encoded.substr(static_cast<size_t>(length))};
+  const absl::string_view text = encoded.substr(0, static_cast<size_t>(length));
+  if (!google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, &parts.header)
+           .ok()) {
+    return Broken("its header is no JSON");
+  }
+  return parts;
+}
+
 }  // namespace
 
 std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors,
-                              absl::Span<const NamedCount> counts) {
-  const std::string header = Header(tensors, counts);
+                              absl::Span<const NamedCount> counts,
+                              const SafetensorsMetadata& metadata) {
+  const std::string header = Header(tensors, counts, metadata);
   const uint64_t length = header.size();
   std::string encoded;
   for (int byte = 0; byte < 8; ++byte) encoded.push_back(static_cast<char>(length >> (8 * byte)));
@@ -154,28 +206,25 @@ std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors,
 }
 
 absl::StatusOr<std::map<std::string, EncodedTensor>> DecodeSafetensors(absl::string_view encoded) {
-  uint64_t length = 0;
-  if (encoded.size() < sizeof(length)) return Broken("it is too short");
-  for (size_t byte = 0; byte < sizeof(length); ++byte) {
-    length |= uint64_t{static_cast<unsigned char>(encoded[byte])} << (8 * byte);
-  }
-  encoded.remove_prefix(sizeof(length));
-  if (length > kHeaderBytesMax || length > encoded.size()) {
-    return Broken(absl::StrCat("its header has ", length, " bytes of ", encoded.size()));
-  }
-  google::protobuf::Struct header;
-  const absl::string_view text = encoded.substr(0, static_cast<size_t>(length));
-  if (!google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, &header).ok()) {
-    return Broken("its header is no JSON");
-  }
-  const absl::string_view data = encoded.substr(static_cast<size_t>(length));
+  DP_ASSIGN_OR_RETURN(const Parts parts, Split(encoded));
   std::map<std::string, EncodedTensor> tensors;
-  for (const auto& [name, value] : header.fields()) {
-    if (name == "__metadata__") continue;
-    DP_ASSIGN_OR_RETURN(tensors[name], TensorOf(value.struct_value().fields(), data));
+  for (const auto& [name, value] : parts.header.fields()) {
+    if (name == kMetadata) continue;
+    DP_ASSIGN_OR_RETURN(tensors[name], TensorOf(value.struct_value().fields(), parts.data));
   }
-  DP_RETURN_IF_ERROR(CheckCover(tensors, data));
+  DP_RETURN_IF_ERROR(CheckCover(tensors, parts.data));
   return tensors;
 }
 
-}  // namespace dp::trainer
+absl::StatusOr<SafetensorsMetadata> ReadSafetensorsMetadata(absl::string_view encoded) {
+  DP_ASSIGN_OR_RETURN(const Parts parts, Split(encoded));
+  SafetensorsMetadata metadata;
+  const auto found = parts.header.fields().find(kMetadata);
+  if (found == parts.header.fields().end()) return metadata;
+  for (const auto& [name, text] : found->second.struct_value().fields()) {
+    metadata[name] = text.string_value();
+  }
+  return metadata;
+}
+
+}  // namespace dp

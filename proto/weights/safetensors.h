@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace dp::trainer {
+namespace dp {
 
 // One named float32 tensor, borrowed.
 struct NamedTensor {
@@ -24,11 +24,15 @@ struct NamedCount {
   int64_t value = 0;
 };
 
+// Texts that a file carries beside its tensors, by name: the format's __metadata__.
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
 // Encodes tensors in the safetensors format: a little-endian u64 with the header's length, the
-// header, the data. The header is JSON: name -> dtype, shape, offsets into the data. Equal tensors
-// give equal bytes.
+// header, the data. The header is JSON: name -> dtype, shape, offsets into the data. Equal
+// arguments give equal bytes. Texts of `metadata` are UTF-8.
 std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors,
-                              absl::Span<const NamedCount> counts = {});
+                              absl::Span<const NamedCount> counts = {},
+                              const SafetensorsMetadata& metadata = {});
 
 // A tensor inside an encoding; it borrows from the encoding.
 struct EncodedTensor {
@@ -42,4 +46,7 @@ struct EncodedTensor {
 // a type of elements that this release does not know.
 absl::StatusOr<std::map<std::string, EncodedTensor>> DecodeSafetensors(absl::string_view encoded);
 
-}  // namespace dp::trainer
+// The texts that an encoding carries; none if it has no __metadata__. Errors: as DecodeSafetensors.
+absl::StatusOr<SafetensorsMetadata> ReadSafetensorsMetadata(absl::string_view encoded);
+
+}  // namespace dp

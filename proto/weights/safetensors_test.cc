@@ -1,10 +1,10 @@
-#include "worker/trainer/checkpoint/safetensors.h"
+#include "proto/weights/safetensors.h"
 
 #include <cstring>
 
 #include "gtest/gtest.h"
 
-namespace dp::trainer {
+namespace dp {
 namespace {
 
 TEST(SafetensorsTest, EncodesLengthHeaderAndData) {
@@ -37,6 +37,15 @@ TEST(SafetensorsTest, DecodesWhatItEncodes) {
   EXPECT_EQ(tensors->at("w").shape, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(std::memcmp(tensors->at("w").data.data(), weight.data(), 24), 0);
   EXPECT_EQ(tensors->at("b").data.size(), sizeof(float));
+}
+
+TEST(SafetensorsTest, TextsAreReadBackAndAreNoTensor) {
+  const std::vector<float> values = {1};
+  const SafetensorsMetadata texts = {{"a", "{\"b\": \"c\\n\"}\n\t\x01"}, {"\"", "\xc3\xa4"}};
+  const std::string encoded = EncodeSafetensors({{"w", {1}, values}}, {}, texts);
+  EXPECT_EQ(*ReadSafetensorsMetadata(encoded), texts);
+  EXPECT_EQ(DecodeSafetensors(encoded)->size(), 1u);
+  EXPECT_EQ(*ReadSafetensorsMetadata(EncodeSafetensors({})), SafetensorsMetadata());
 }
 
 TEST(SafetensorsTest, AFileCutAnywhereIsRefused) {
@@ -88,4 +97,4 @@ TEST(SafetensorsTest, CountsAreWholeNumbersBesideTensors) {
 }
 
 }  // namespace
-}  // namespace dp::trainer
+}  // namespace dp
