@@ -129,6 +129,16 @@ class InferenceTest(unittest.TestCase):
                   for i, data in enumerate((encoded, {"kind": "tokens", "train": [str(tokens)], **common}))]
         self.assertEqual(losses[0], losses[1])
 
+    def test_weights_diff_tells_a_training_from_another(self):
+        table = write_csv(self.dir / "d.csv", PAIRS)
+        data = {"kind": "csv", "train": [table], "test": [table], "csv": {"labels": "label"}}
+        one, same, other = (self.train(name, data, model=FLAT, seed=seed)[2]
+                            for name, seed in (("one", 1), ("same", 1), ("other", 2)))
+        self.assertEqual(self.cluster.dpctl("weights", "diff", one, same).returncode, 0)
+        done = self.cluster.dpctl("weights", "diff", one, other, "-o", "name")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("linear0.weight", done.stdout.splitlines())
+
 
 if __name__ == "__main__":
     unittest.main()

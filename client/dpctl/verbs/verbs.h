@@ -41,6 +41,7 @@ std::unique_ptr<Command> MakeToken();
 std::unique_ptr<Command> MakeTorchrun();
 std::unique_ptr<Command> MakeUndrain();
 std::unique_ptr<Command> MakeWait();
+std::unique_ptr<Command> MakeWeights();
 std::unique_ptr<Command> MakeWhoAmI();
 std::unique_ptr<Command> MakeWorkers();
 
@@ -48,12 +49,12 @@ std::unique_ptr<Command> MakeWorkers();
 inline std::vector<std::unique_ptr<Command>> AllCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   for (auto* make :
-       {MakeSubmit,  MakeRun,     MakeTorchrun,  MakeLaunch,  MakePs,          MakeDescribe,
-        MakeLogs,    MakeWait,    MakeCancel,    MakeRm,      MakePrune,       MakeHold,
-        MakeRelease, MakeRequeue, MakePriority,  MakeEvents,  MakeCheckpoints, MakeEval,
-        MakePredict, MakeWorkers, MakeDrain,     MakeUndrain, MakeStore,       MakeData,
-        MakeLogin,   MakeLogout,  MakeWhoAmI,    MakeToken,   MakeGrant,       MakeRevoke,
-        MakeAccess,  MakeAudit,   MakeCompletion})
+       {MakeSubmit,  MakeRun,     MakeTorchrun, MakeLaunch,    MakePs,          MakeDescribe,
+        MakeLogs,    MakeWait,    MakeCancel,   MakeRm,        MakePrune,       MakeHold,
+        MakeRelease, MakeRequeue, MakePriority, MakeEvents,    MakeCheckpoints, MakeEval,
+        MakePredict, MakeWeights, MakeWorkers,  MakeDrain,     MakeUndrain,     MakeStore,
+        MakeData,    MakeLogin,   MakeLogout,   MakeWhoAmI,    MakeToken,       MakeGrant,
+        MakeRevoke,  MakeAccess,  MakeAudit,    MakeCompletion})
     commands.push_back(make());
   return commands;
 }
@@ -61,6 +62,9 @@ inline std::vector<std::unique_ptr<Command>> AllCommands() {
 // The verbs of `data`.
 std::unique_ptr<Command> MakeDataConvert();
 std::unique_ptr<Command> MakeDataInspect();
+
+// The verbs of `weights`.
+std::unique_ptr<Command> MakeWeightsDiff();
 
 // The verbs of `store`.
 std::unique_ptr<Command> MakeStoreGet();
