@@ -19,7 +19,7 @@ def rooms(folder, names):
 SERVER_CORE = ["server/policy", "server/core", "server/core/access", "base/security", "store", "base"]
 SERVER_CALLS = ["server/convert", "server/callers", "server/driver", "proto", *SERVER_CORE]
 COLLECTIVES = ["worker/engine/collectives", *rooms("worker/engine/collectives", "local exchange gloo mpi cuda nccl shm hierarchical"), "store", "base"]
-ENGINE = [*COLLECTIVES, *rooms("worker/engine", "ddp nn data device device/replicas")]
+ENGINE = [*COLLECTIVES, *rooms("worker/engine", "ddp nn data device device/replicas plugin")]
 CUDA = "worker/engine/device/cuda"
 AGENT_ROOMS = rooms("worker/agent", "accounts sandbox processes gpus spool launch stores")
 TRAINER_ROOMS = rooms("worker/trainer", "model checkpoint loop inference program")
@@ -84,6 +84,7 @@ MAY_INCLUDE = {
     "worker/engine/data": ["worker/engine/device", "worker/engine/nn", "base/data", "base/data/text", "base"],
     "worker/engine/ddp": ["worker/engine/collectives", "worker/engine/nn", "base"],
     "worker/engine/device": ["worker/engine/nn", "base"],
+    "worker/engine/plugin": ["worker/engine/nn", "base"],
     "worker/engine/device/cpu": ["worker/engine/device", "worker/engine/nn", "base"],
     "worker/engine/device/replicas": ["worker/engine/device", "worker/engine/collectives", "worker/engine/nn", "base"],
     CUDA: [*rooms(CUDA, "arrays network runtime snapshots step"), "worker/engine/device", "base"],
@@ -194,7 +195,7 @@ def included_path(header):
     """The path below the root that an include names; None for another project's header."""
     if header.startswith("dp/v1/"):
         return "proto/" + header
-    if header == "dp/layers.h":
+    if header in ("dp/layers.h", "dp/plugin.h", "dp/plugin_abi.h"):
         return "base/model/include/" + header
     if header.startswith("dp/"):
         return "worker/library/include/" + header

@@ -8,6 +8,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/overloaded.h"
@@ -60,6 +61,11 @@ class FieldRanges {
                    [this](const Positions& positions) { InitStd(positions.init_std); },
                    [this](const CausalAttention& attention) { Above0("heads", attention.heads); },
                    [this](const Attention& attention) { Above0("heads", attention.heads); },
+                   [this](const Plugin& plugin) {
+                     if (absl::StartsWith(plugin.library, "/")) return;
+                     Fail("library", absl::StrCat("'", absl::Utf8SafeCEscape(plugin.library), "'"),
+                          "the absolute path of a shared library on the workers' hosts");
+                   },
                    []<ElementFunction Function>(const Function&) {},
                    [](const Flatten&) {},
                    [](const LayerNorm&) {},

@@ -165,6 +165,26 @@ class Check {
     return Layer(tied, LastAxis(embedding.vocabulary));
   }
 
+  absl::StatusOr<CheckedLayer> Fit(const Plugin& plugin) {
+    if (plugin.loaded == nullptr) {
+      return Misfit(absl::StrCat("its library '", plugin.library,
+                                 "' is not loaded; only dp's trainers load plug-ins"));
+    }
+    // Made only to ask what it gives.
+    const auto made = plugin.loaded->Make(plugin.config, {.in = in_});
+    if (!made.ok()) return Misfit(made.status().message());
+    CheckedLayer layer = Layer(plugin, (*made)->out());
+    layer.plugin_parameters = (*made)->parameters();
+    for (const PluginParameter& parameter : layer.plugin_parameters) {
+      if (TooLarge(parameter.shape)) {
+        return Misfit(absl::StrCat("parameter '", parameter.name, "' of ",
+                                   ShapeText(parameter.shape), " has more than ", kElementsMax,
+                                   " values"));
+      }
+    }
+    return layer;
+  }
+
   template <ElementFunction Function>
   absl::StatusOr<CheckedLayer> Fit(Function function) {
     return Layer(function, in_);
@@ -305,17 +325,17 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckLanguageModel(absl::Span<const La
     if (embedding != nullptr && embedding->vocabulary == 0) embedding->vocabulary = vocabulary;
   }
   if (!specs.empty() && !std::holds_alternative<Embedding>(specs.front().kind) &&
-      !FindFault(specs)) {
+      !std::holds_alternative<Plugin>(specs.front().kind) && !FindFault(specs)) {
     return absl::InvalidArgumentError(absl::StrCat("the first layer '", NameOf(specs.front(), 0),
                                                    "' (", KindName(specs.front().kind),
                                                    ") gets tokens; it must be an embedding"));
   }
   DP_ASSIGN_OR_RETURN(std::vector<CheckedLayer> checked, CheckShapes(specs, Shape{tokens}));
-  const auto& embedding = std::get<Embedding>(checked.front().kind);
-  if (embedding.vocabulary < vocabulary) {
+  const auto* embedding = std::get_if<Embedding>(&checked.front().kind);
+  if (embedding != nullptr && embedding->vocabulary < vocabulary) {
     return absl::InvalidArgumentError(
         absl::StrCat("layer '", checked.front().name, "' (embedding): vocabulary is ",
-                     embedding.vocabulary, ", but the data's tokens are 0 to ", vocabulary - 1));
+                     embedding->vocabulary, ", but the data's tokens are 0 to ", vocabulary - 1));
   }
   const CheckedLayer& last = checked.back();
   if (last.out.size() == 2 && last.out[1] >= vocabulary) return checked;

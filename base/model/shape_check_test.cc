@@ -201,5 +201,56 @@ TEST(LanguageModelTest, AnEmbeddingIsTiedToItsOwnSize) {
               HasSubstr("'wte' has 12 features, but 'a' gives 8x5"));
 }
 
+// Gives the shape that it is told to.
+class Giving final : public PluginKind {
+ public:
+  explicit Giving(Shape out) : out_(std::move(out)) {}
+
+  absl::StatusOr<std::unique_ptr<PluginLayer>> Make(const std::vector<PluginValue>&,
+                                                    const PluginPlace& place) const override {
+    if (place.in == out_) return absl::InvalidArgumentError("told to fail");
+    return std::make_unique<Layer>(out_);
+  }
+
+ private:
+  class Layer final : public PluginLayer {
+   public:
+    explicit Layer(Shape out) : out_(std::move(out)) {}
+    const Shape& out() const override { return out_; }
+    const std::vector<PluginParameter>& parameters() const override { return parameters_; }
+    absl::Status Forward(const DpPluginForward&) override { return absl::OkStatus(); }
+    absl::Status Backward(const DpPluginBackward&) override { return absl::OkStatus(); }
+
+   private:
+    const Shape out_;
+    const std::vector<PluginParameter> parameters_ = {{.name = "weight", .shape = out_}};
+  };
+
+  const Shape out_;
+};
+
+LayerSpec GivingLayer(const Shape& out) {
+  return {"mine", Plugin{.library = "/l.so", .loaded = std::make_shared<Giving>(out)}};
+}
+
+TEST(PluginShapeTest, APluginSaysWhatItGives) {
+  const auto layers = *CheckShapes({GivingLayer({8, 12}), {"", Attention{.heads = 2}}}, kImage);
+  EXPECT_EQ(layers[0].out, (Shape{8, 12}));
+  EXPECT_EQ(layers[0].plugin_parameters.at(0).name, "weight");
+  EXPECT_EQ(layers[1].out, (Shape{8, 4}));
+  EXPECT_EQ(ErrorOf({GivingLayer(kImage)}), "layer 'mine' (plugin): told to fail");
+  EXPECT_THAT(ErrorOf({GivingLayer({1 << 15, 1 << 15})}), HasSubstr("has more than"));
+}
+
+TEST(PluginShapeTest, APluginThatIsNotLoadedHasNoShape) {
+  EXPECT_EQ(ErrorOf({{"mine", Plugin{"/l.so"}}}),
+            "layer 'mine' (plugin): its library '/l.so' is not loaded; only dp's trainers load "
+            "plug-ins");
+}
+
+TEST(PluginShapeTest, AModelOfTextsMayBeginWithAPlugin) {
+  EXPECT_EQ(TextErrorOf({GivingLayer({8, 50})}), "");
+}
+
 }  // namespace
 }  // namespace dp::model

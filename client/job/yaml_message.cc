@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "client/job/nearest_name.h"
 #include "client/job/yaml_scalar.h"
+#include "client/job/yaml_struct.h"
 
 namespace dp::client {
 namespace {
@@ -48,8 +49,8 @@ std::vector<std::string> FieldNames(const Descriptor& type) {
   return names;
 }
 
-// Walks the YAML tree and the message side by side. Message types do not contain themselves, so the
-// depth is bounded for any input.
+// Walks the YAML tree and the message side by side. Message types do not contain themselves but for
+// Struct, whose depth SetStruct bounds; so the depth is bounded for any input.
 class MessageFiller {
  public:
   MessageFiller(FieldSource& source, const Descriptor& job) : source_(source), job_(job) {}
@@ -149,6 +150,10 @@ class MessageFiller {
   }
 
   absl::Status FillChild(const YAML::Node& value, const std::string& path, Message& child) {
+    if (IsStruct(child)) {
+      const absl::Status status = SetStruct(value, child);
+      return status.ok() ? status : source_.Error(path, absl::StrCat(path, status.message()));
+    }
     if (!IsDuration(child)) return Fill(value, path, child);
     const absl::Status status = SetDuration(value, child);
     return status.ok() ? status : source_.Error(path, absl::StrCat(path, " ", status.message()));

@@ -350,6 +350,26 @@ TEST(JobCheckTest, NamesOfLayersArePlain) {
             absl::OkStatus());
 }
 
+TEST(JobCheckTest, APluginIsCheckedAsFarAsItIsKnown) {
+  const auto error = [](const std::string& model) { return ErrorSetting("train.model=" + model); };
+  for (const char* const good :
+       {"{plugin: {library: /l.so, layer: a, config: {b: [1]}}}",
+        "{layers: [{linear: {out: 3}}, {plugin: {library: /l.so}}]}",
+        "{layers: [{plugin: {library: /l.so}}, {attention: {heads: 2}}]}"}) {
+    EXPECT_EQ(CheckJob(Parsed(kMinimal, {std::string("train.model=") + good})), absl::OkStatus());
+  }
+  EXPECT_THAT(error("{plugin: {library: l.so}}"),
+              HasSubstr("layer 'model' (plugin): library is 'l.so'; it must be the absolute path"));
+  EXPECT_THAT(error("{layers: [{plugin: {}}]}"),
+              HasSubstr("layer 'plugin0' (plugin): library is ''; it must be the absolute path"));
+  EXPECT_THAT(error("{preset: mlp, plugin: {library: /l.so}}"),
+              HasSubstr("train.model.plugin excludes train.model.preset and train.model.layers"));
+  EXPECT_THAT(error("{plugin: {library: /l.so, config: {a b: 1}}}"),
+              HasSubstr("train.model.plugin: config has the key 'a b'"));
+  EXPECT_THAT(error("{layers: [{flatten: {}}, {plugin: {library: /l.so, config: {a b: 1}}}]}"),
+              HasSubstr("train.model.layers[1]: config has the key 'a b'"));
+}
+
 TEST(JobCheckTest, WhatIsMissingIsNamed) {
   const absl::Status status = CheckJob(Parsed("{apiVersion: dp/v1, kind: Job, name: a}"), Image28);
   EXPECT_EQ(status.message(),

@@ -100,7 +100,7 @@ void FillLayer(const FieldOrigins& origins, const std::string& path, v1::LayerSp
 // A default name contains the layer's kind and position, so names come last.
 void FillNames(v1::ModelSpec& model) {
   const auto layers = ModelLayers(model);
-  if (!layers.ok() || !model.preset().empty()) return;
+  if (!layers.ok() || !model.preset().empty() || model.has_plugin()) return;
   for (int i = 0; i < model.layers_size(); ++i) {
     v1::LayerSpec& layer = *model.mutable_layers(i);
     if (layer.name().empty()) layer.set_name(model::DefaultName((*layers)[i].kind, i));

@@ -4,13 +4,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
+#include "proto/job/plugin_config.h"
 
 namespace dp {
 namespace {
+
+// The name of the layer that is a whole model; weight files contain it.
+constexpr char kPluginModelName[] = "model";
 
 model::Linear Of(const v1::LinearSpec& spec) {
   return {.in = spec.in(),
@@ -86,6 +91,12 @@ model::Positions Of(const v1::PositionsSpec& spec) {
   return {.init_std = spec.has_init_std() ? spec.init_std() : 1};
 }
 
+absl::StatusOr<model::LayerKind> Of(const v1::PluginSpec& spec) {
+  DP_ASSIGN_OR_RETURN(std::vector<model::PluginValue> config, PluginConfig(spec.config()));
+  return model::Plugin{
+      .library = spec.library(), .layer = spec.layer(), .config = std::move(config)};
+}
+
 std::vector<std::string> KindNames() {
   std::vector<std::string> names;
   const google::protobuf::OneofDescriptor& kinds =
@@ -142,6 +153,8 @@ absl::StatusOr<model::LayerKind> KindOf(const v1::LayerSpec& spec) {
       return model::Add{.layer = spec.add().layer()};
     case v1::LayerSpec::kTiedLinear:
       return model::TiedLinear{.embedding = spec.tied_linear().embedding()};
+    case v1::LayerSpec::kPlugin:
+      return Of(spec.plugin());
     case v1::LayerSpec::KIND_NOT_SET:
       break;
   }
@@ -154,6 +167,11 @@ absl::StatusOr<model::LayerKind> KindOf(const v1::LayerSpec& spec) {
 absl::StatusOr<std::vector<model::LayerSpec>> ModelLayers(const v1::ModelSpec& spec) {
   if (!spec.preset().empty()) return model::Preset(spec.preset());
   std::vector<model::LayerSpec> layers;
+  if (spec.has_plugin()) {
+    DP_ASSIGN_OR_RETURN(model::LayerKind plugin, Of(spec.plugin()));
+    layers.push_back({.name = kPluginModelName, .kind = std::move(plugin)});
+    return layers;
+  }
   for (int i = 0; i < spec.layers_size(); ++i) {
     absl::StatusOr<model::LayerKind> kind = KindOf(spec.layers(i));
     if (!kind.ok())
@@ -164,6 +182,18 @@ absl::StatusOr<std::vector<model::LayerSpec>> ModelLayers(const v1::ModelSpec& s
                       .device = spec.layers(i).device()});
   }
   return layers;
+}
+
+std::vector<std::string> PluginLibraries(const v1::ModelSpec& spec) {
+  std::vector<std::string> libraries;
+  const auto note = [&](const std::string& library) {
+    if (!absl::c_linear_search(libraries, library)) libraries.push_back(library);
+  };
+  if (spec.has_plugin()) note(spec.plugin().library());
+  for (const v1::LayerSpec& layer : spec.layers()) {
+    if (layer.has_plugin()) note(layer.plugin().library());
+  }
+  return libraries;
 }
 
 }  // namespace dp

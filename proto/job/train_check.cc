@@ -210,19 +210,28 @@ class TrainCheck : private FieldCheck {
     const std::string path = "train.model";
     if (!model.preset().empty() && model.layers_size() > 0)
       return Fail(path + ".preset", "train.model.preset excludes train.model.layers; keep one");
-    if (model.preset().empty() && model.layers_size() == 0)
-      return Fail(path, "train.model has no layers; give train.model.preset or train.model.layers");
+    if (model.has_plugin() && (!model.preset().empty() || model.layers_size() > 0))
+      return Fail(path + ".plugin",
+                  "train.model.plugin excludes train.model.preset and train.model.layers; keep "
+                  "one, or write the plug-in as one of the layers");
+    if (model.preset().empty() && model.layers_size() == 0 && !model.has_plugin())
+      return Fail(path,
+                  "train.model has no layers; give train.model.preset or train.model.layers, or a "
+                  "model of your own by train.model.plugin");
     if (model.layers_size() > kLayersMax)
       return Fail(path + ".layers", absl::StrCat(path, ".layers has ", model.layers_size(),
                                                  " layers; at most ", kLayersMax, " are allowed"));
     auto layers = ModelLayers(model);
     if (!layers.ok())
-      return Fail(PlaceOfUnknown(model),
-                  absl::StrCat(
-                      path, model.preset().empty() ? "." : ".preset: ", layers.status().message()));
+      return Fail(PlaceOfUnknown(model), absl::StrCat(path,
+                                                      model.has_plugin()       ? ".plugin: "
+                                                      : model.preset().empty() ? "."
+                                                                               : ".preset: ",
+                                                      layers.status().message()));
     if (const std::optional<model::LayerFault> fault = model::FindFault(*layers))
       return Fail(PlaceOf(*fault, model), fault->what);
     const v1::DataSpec& data = train.data();
+    if (HasPlugin(*layers)) return;  // only its code knows which shapes it gives: the ranks ask it
     absl::StatusOr<std::vector<model::CheckedLayer>> fits;
     if (IsText(data)) {
       fits = model::CheckLanguageModel(*layers, data.context(), data.vocabulary());
@@ -245,9 +254,16 @@ class TrainCheck : private FieldCheck {
     Take(CheckMeasures(train, fits->back(), origins()));
   }
 
+  static bool HasPlugin(const std::vector<model::LayerSpec>& layers) {
+    return absl::c_any_of(layers, [](const model::LayerSpec& layer) {
+      return std::holds_alternative<model::Plugin>(layer.kind);
+    });
+  }
+
   // The place of an unknown preset, or of the first layer that is none.
   static std::string PlaceOfUnknown(const v1::ModelSpec& model) {
     if (!model.preset().empty()) return "train.model.preset";
+    if (model.has_plugin()) return "train.model.plugin.config";
     const auto unknown = absl::c_find_if(model.layers(), [](const v1::LayerSpec& layer) {
       v1::ModelSpec alone;
       *alone.add_layers() = layer;
@@ -258,6 +274,7 @@ class TrainCheck : private FieldCheck {
 
   // A preset has no faults.
   static std::string PlaceOf(const model::LayerFault& fault, const v1::ModelSpec& model) {
+    if (model.has_plugin()) return absl::StrCat("train.model.plugin.", fault.field);
     const v1::LayerSpec& layer = model.layers(static_cast<int>(fault.layer));
     const auto& reflection = *layer.GetReflection();
     const auto* kind =

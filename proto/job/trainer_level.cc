@@ -57,6 +57,8 @@ constexpr LaterField kLaterFields[] = {
     {1, "dp.v1.ModelSpec.preset", "gpt2-355m"},
     {1, "dp.v1.ModelSpec.preset", "gpt2-774m"},
     {1, "dp.v1.ModelSpec.preset", "gpt2-1558m"},
+    {1, "dp.v1.ModelSpec.plugin"},
+    {1, "dp.v1.LayerSpec.plugin"},
     {1, "dp.v1.LayerSpec.input"},
     {1, "dp.v1.LayerSpec.conv1d"},
     {1, "dp.v1.LayerSpec.avg_pool2d"},

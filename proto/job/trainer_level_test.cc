@@ -68,6 +68,8 @@ TEST(TrainerLevelTest, LaterLayersNeedTheirs) {
   EXPECT_EQ(level("{device: 1, relu: {}}"), 1);
   EXPECT_EQ(LevelWith({"train.model={layers: [{flatten: {}}, {linear: {}}]}"}), 1);
   EXPECT_EQ(level("{name: a, relu: {}}, {input: a, relu: {}}"), 1);
+  EXPECT_EQ(level("{plugin: {library: /l.so}}"), 1);
+  EXPECT_EQ(LevelWith({"train.model={plugin: {library: /l.so}}"}), 1);
   EXPECT_EQ(LevelWith({"train.model={preset: resnet18}"}), 1);
   EXPECT_EQ(LevelWith({"train.model={preset: cnn}"}), 0);
 }

@@ -235,7 +235,7 @@ class LibraryTest(unittest.TestCase):
     def test_a_component_that_is_not_there_is_an_error(self):
         code, said = self.project("unknown", "find_package(dp REQUIRED COMPONENTS tensors)")
         self.assertEqual(code, 1)
-        self.assertRegex(said, r"component 'tensors' is unknown; dp [\d.]+ has: distributed, engine, torch")
+        self.assertRegex(said, r"component 'tensors' is unknown; dp [\d.]+ has: distributed, engine, plugin, torch")
 
     def test_libtorch_that_is_not_found_is_an_error_that_says_where_it_may_be(self):
         code, said = self.project("without-torch", "set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH FALSE)",

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "client/dpctl/request_id.h"
 #include "client/job/job_file.h"
+#include "client/job/plugin_file.h"
 #include "dp/v1/jobs.grpc.pb.h"
 #include "proto/job/job_check.h"
 #include "proto/job/job_defaults.h"
@@ -41,6 +42,15 @@ void MakeAbsolute(const std::filesystem::path& from, v1::DataSpec& data) {
   if (data.arrays().has_test()) MakeAbsolute(from, *data.mutable_arrays()->mutable_test());
 }
 
+void MakeAbsolute(const std::filesystem::path& from, v1::ModelSpec& model) {
+  if (!model.plugin().library().empty())
+    MakeAbsolute(from, *model.mutable_plugin()->mutable_library());
+  for (v1::LayerSpec& layer : *model.mutable_layers()) {
+    if (!layer.plugin().library().empty())
+      MakeAbsolute(from, *layer.mutable_plugin()->mutable_library());
+  }
+}
+
 // The coordinator accepts such stores, which have no effect: dpctl of earlier releases fills them
 // in.
 absl::Status CheckStore(const client::JobFile& job) {
@@ -57,6 +67,7 @@ absl::Status CheckStore(const client::JobFile& job) {
 
 void CompletePaths(const std::filesystem::path& from, v1::TrainSpec& train) {
   MakeAbsolute(from, *train.mutable_data());
+  if (train.has_model()) MakeAbsolute(from, *train.mutable_model());
   if (!train.trace().empty()) MakeAbsolute(from, *train.mutable_trace());
   if (!train.checkpoint().dir().empty())
     MakeAbsolute(from, *train.mutable_checkpoint()->mutable_dir());
@@ -152,6 +163,7 @@ absl::StatusOr<client::JobFile> JobSource::Load(const Context& context, bool ran
   FillDefaults(job.source, job.spec);
   DP_RETURN_IF_ERROR(CheckJob(job.spec, job.source, context.surroundings().form_of_samples));
   DP_RETURN_IF_ERROR(CheckStore(job));
+  DP_RETURN_IF_ERROR(client::CheckPluginFiles(job, ranks_run_here));
   return job;
 }
 

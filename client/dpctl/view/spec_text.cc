@@ -31,6 +31,16 @@ void UseBlockStyle(YAML::Node node) {
   for (auto child : node) UseBlockStyle(node.IsMap() ? child.second : YAML::Node(child));
 }
 
+// The config of a plug-in, which is the user's: its names in a fixed order, and all values.
+YAML::Node Sorted(const YAML::Node& node) {
+  if (!node.IsMap()) return node;
+  std::map<std::string, YAML::Node> values;
+  for (const auto& child : node) values[child.first.Scalar()] = Sorted(child.second);
+  YAML::Node sorted(YAML::NodeType::Map);
+  for (const auto& [name, value] : values) sorted[name] = value;
+  return sorted;
+}
+
 // Leaves out empty texts and lists, which mean the same as their absence. Keeps empty mappings: one
 // may be all that names a layer's kind.
 YAML::Node WithoutEmpty(const YAML::Node& node) {
@@ -42,6 +52,10 @@ YAML::Node WithoutEmpty(const YAML::Node& node) {
       continue;
     }
     const YAML::Node& value = child.second;
+    if (child.first.Scalar() == "config") {
+      kept["config"] = Sorted(value);
+      continue;
+    }
     const bool empty =
         value.IsScalar() ? value.Scalar().empty() : value.IsSequence() && !value.size();
     if (!empty) kept[child.first.Scalar()] = WithoutEmpty(value);

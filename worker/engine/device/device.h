@@ -196,7 +196,7 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) = 0;
   // `values` and `gradients` have the layout LayOut(layers) and must outlive the network.
   // Errors: Unimplemented the device lacks a layer or the precision; ResourceExhausted; Internal
-  // with the message of the device's library.
+  // with the message of the device's library; InvalidArgument with a plug-in's.
   virtual absl::StatusOr<std::unique_ptr<Network>> Compile(
       absl::Span<const model::CheckedLayer> layers, const NetworkOptions& options,
       absl::Span<const float> values, absl::Span<float> gradients) = 0;
@@ -232,7 +232,7 @@ class Device {
   virtual void TakePlans(absl::string_view /*plans*/) {}
 
   // The first error of the device or its library since it was opened. Results after an error mean
-  // nothing; a device does not recover. Always OK on the CPU.
+  // nothing; a device does not recover. On the CPU only layers of plug-ins have errors.
   virtual absl::Status status() const = 0;
   // The stream on which all the device's work runs in order: a cudaStream_t. Null on the CPU, whose
   // arrays are host memory and whose calls return when they are done.

@@ -81,13 +81,46 @@ void Append(ParameterLayout& layout, std::string name, model::Shape shape, int64
   layout.size += (size + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+void AppendStatistic(ParameterLayout& layout, std::string name, model::Shape shape, double momentum,
+                     const Initial& initial) {
+  Append(layout, std::move(name), std::move(shape), 1, initial);
+  layout.parameters.back().momentum = momentum;
+  layout.parameters.back().options.frozen = true;
+}
+
+Initial InitialOf(const model::PluginParameter& parameter) {
+  switch (parameter.initial) {
+    case model::PluginParameter::Initial::kUniform:
+      return {Initial::Kind::kUniform, parameter.scale};
+    case model::PluginParameter::Initial::kNormal:
+      return {Initial::Kind::kNormal, parameter.scale};
+    case model::PluginParameter::Initial::kConstant:
+      break;
+  }
+  return {Initial::Kind::kConstant, parameter.scale};
+}
+
+// The last first, as bias comes before weight in other layers.
+void AppendOfPlugin(ParameterLayout& layout, const model::CheckedLayer& layer, bool statistics) {
+  const std::vector<model::PluginParameter>& all = layer.plugin_parameters;
+  for (auto parameter = all.rbegin(); parameter != all.rend(); ++parameter) {
+    if ((parameter->momentum > 0) != statistics) continue;
+    std::string name = layer.name + "." + parameter->name;
+    const Initial initial = InitialOf(*parameter);
+    if (statistics) {
+      AppendStatistic(layout, std::move(name), parameter->shape, parameter->momentum, initial);
+    } else {
+      Append(layout, std::move(name), parameter->shape, FanIn(parameter->shape), initial);
+    }
+  }
+}
+
 void AppendStatistics(ParameterLayout& layout, const model::CheckedLayer& layer) {
+  AppendOfPlugin(layout, layer, /*statistics=*/true);
   const auto* norm = std::get_if<model::BatchNorm>(&layer.kind);
   if (norm == nullptr) return;
   const auto append = [&](const char* name, const Initial& initial) {
-    Append(layout, layer.name + name, {layer.in.front()}, 1, initial);
-    layout.parameters.back().momentum = norm->momentum;
-    layout.parameters.back().options.frozen = true;
+    AppendStatistic(layout, layer.name + name, {layer.in.front()}, norm->momentum, initial);
   };
   append(".running_var", kOnes);
   append(".running_mean", Initial());
@@ -111,6 +144,7 @@ void Draw(const Initial& initial, Generator& generator, absl::Span<float> values
 ParameterLayout LayOut(absl::Span<const model::CheckedLayer> layers) {
   ParameterLayout layout;
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    AppendOfPlugin(layout, *layer, /*statistics=*/false);
     const Weights weights = WeightsOf(*layer);
     const model::Shape& shape = weights.shape;
     if (shape.empty()) continue;

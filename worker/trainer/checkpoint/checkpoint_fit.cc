@@ -42,6 +42,16 @@ absl::string_view StrategyOf(const v1::CheckpointManifest& manifest) {
   return manifest.local_sgd() ? "localSgd" : "ddp or one that is not localSgd";
 }
 
+// Hashes are shortened, as people compare them by their beginnings.
+std::string PluginsOf(const v1::CheckpointManifest& manifest) {
+  constexpr size_t kHashShown = 12;
+  return absl::StrJoin(manifest.plugins(), ", ",
+                       [](std::string* out, const v1::ManifestPlugin& plugin) {
+                         absl::StrAppend(out, plugin.library(), " of SHA-256 ",
+                                         plugin.sha256().substr(0, kHashShown), "...");
+                       });
+}
+
 }  // namespace
 
 absl::Status CheckFits(const v1::CheckpointManifest& checkpoint,
@@ -96,6 +106,7 @@ std::string OtherBits(const v1::CheckpointManifest& checkpoint, const v1::Checkp
   const bool on_cpu = !now.instruction_set().empty();
   if (on_cpu) compare("threadsPerRank", checkpoint.threads_per_rank(), now.threads_per_rank());
   compare("the instruction set", checkpoint.instruction_set(), now.instruction_set());
+  compare("the plug-in", PluginsOf(checkpoint), PluginsOf(now));
   return absl::StrJoin(differences, "; ");
 }
 
@@ -119,6 +130,11 @@ v1::CheckpointManifest ManifestOf(const TrainingPlan& plan, const Environment& e
     v1::ManifestTensor* tensor = manifest.add_tensors();
     tensor->set_name(parameter.name);
     tensor->mutable_shape()->Add(parameter.shape.begin(), parameter.shape.end());
+  }
+  for (const PluginFile& plugin : plan.plugins) {
+    v1::ManifestPlugin* of_file = manifest.add_plugins();
+    of_file->set_library(plugin.library);
+    of_file->set_sha256(plugin.sha256);
   }
   manifest.set_world_size(environment.world_size);
   manifest.set_accumulate(plan.accumulate);

@@ -28,7 +28,7 @@ absl::Status CheckFits(const v1::CheckpointManifest& checkpoint, const v1::Check
 std::optional<engine::ReduceOrder> SumOrderOf(const v1::CheckpointManifest& checkpoint);
 
 // Describes differences that are allowed but change the bits from here on. These are the world
-// size, train.accumulate, the devices of dp, device, precision and, on CPUs, threads and
+// size, train.accumulate, the devices of dp, device, precision, plug-ins and, on CPUs, threads and
 // instruction set. Skips fields that an earlier release did not write. Empty if the bits stay the
 // same.
 std::string OtherBits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now);

@@ -120,6 +120,22 @@ TEST(CheckpointFitTest, AnotherDeviceOrPrecisionIsToldAndTheCpusAffairsAreNotOnA
   EXPECT_EQ(OtherBits(gpu, gpu), "");
 }
 
+TEST(CheckpointFitTest, AnotherFileOfAPluginIsToldWithBothHashes) {
+  const auto with_plugin = [](const std::string& sha256) {
+    v1::CheckpointManifest manifest = AManifest();
+    v1::ManifestPlugin* plugin = manifest.add_plugins();
+    plugin->set_library("/l.so");
+    plugin->set_sha256(sha256);
+    return manifest;
+  };
+  const std::string first(64, 'a'), second(64, 'b');
+  EXPECT_TRUE(CheckFits(with_plugin(first), with_plugin(second)).ok());
+  EXPECT_EQ(OtherBits(with_plugin(first), with_plugin(second)),
+            "the plug-in was /l.so of SHA-256 aaaaaaaaaaaa... and is /l.so of SHA-256 "
+            "bbbbbbbbbbbb...");
+  EXPECT_EQ(OtherBits(with_plugin(first), with_plugin(first)), "");
+}
+
 TEST(CheckpointFitTest, WhatAnEarlierReleaseDidNotWriteIsNotCompared) {
   v1::CheckpointManifest now = AManifest();
   now.set_device("cpu");

@@ -71,6 +71,12 @@ struct TablePlan {
   int64_t publish_every = 100;  // steps
 };
 
+// A library of the user's that the ranks have loaded.
+struct PluginFile {
+  std::string library;  // its path
+  std::string sha256;   // of the file, in hex
+};
+
 // A train job's settings, with all defaults filled in (docs/job-file.md lists them).
 struct TrainingPlan {
   uint64_t seed = 0;
@@ -83,6 +89,7 @@ struct TrainingPlan {
   bool drop_last = false;
   DataPlan data;
   std::vector<model::LayerSpec> layers;
+  std::vector<PluginFile> plugins;  // LoadPlugins fills it in; each library once
   engine::Loss loss = engine::CrossEntropyLoss();
   engine::Precision precision = engine::Precision::kFloat32;
   bool deterministic = true;
@@ -124,7 +131,8 @@ std::string NameOf(const engine::LearningRateSchedule& schedule);
 // The name that train.precision uses.
 std::string NameOf(engine::Precision precision);
 
-// Errors: InvalidArgument names the field. Shapes are checked later, against the data.
+// Errors: InvalidArgument names the field. Shapes are checked later, against the data, and plug-ins
+// are loaded later.
 absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec);
 
 }  // namespace dp::trainer

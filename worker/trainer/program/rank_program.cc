@@ -39,6 +39,7 @@
 #include "worker/trainer/program/open_group.h"
 #include "worker/trainer/program/rank_cards.h"
 #include "worker/trainer/program/rank_device.h"
+#include "worker/trainer/program/rank_plugins.h"
 #include "worker/trainer/program/shared_plans.h"
 #include "worker/trainer/program/world_session.h"
 
@@ -120,7 +121,8 @@ class RankProgram {
     ReachFaultPoint("join");
     DP_RETURN_IF_ERROR(session_.Join(kJoinTimeout));
     ReachFaultPoint("load");
-    DP_ASSIGN_OR_RETURN(const TrainingPlan plan, PlanTraining(session_.spec()));
+    DP_ASSIGN_OR_RETURN(TrainingPlan plan, PlanTraining(session_.spec()));
+    DP_RETURN_IF_ERROR(LoadPlugins(plan));
     DP_ASSIGN_OR_RETURN(const Datasets data, OpenDatasets(plan));
     DP_ASSIGN_OR_RETURN(MetricLog metrics, MetricLog::Open(environment_.metrics_file, clock_));
     DP_ASSIGN_OR_RETURN(const auto layers, FitTraining(plan, data));
@@ -129,6 +131,7 @@ class RankProgram {
       DP_RETURN_IF_ERROR(ReadInitial(plan, layers));
     }
     DP_RETURN_IF_ERROR(session_.AwaitSealed(TimeoutsOf(plan).rendezvous));
+    DP_RETURN_IF_ERROR(AgreeOnPlugins(store_, environment_, plan, TimeoutsOf(plan).rendezvous));
     ReachFaultPoint("connect");
     const absl::StatusOr<TrainingEnd> end = TrainWithPeers(plan, data, metrics);
     TellLoss(plan, end.status());

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <concepts>
+#include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 // A model as its owner writes it: a list of layers, plain values. docs/job-file.md defines the
 // layers, and their fields have the same names and defaults there. 0 means
@@ -150,10 +152,30 @@ struct TiedLinear {
   std::string embedding;
 };
 
+// One value of a plug-in's config. Lists and mappings are values too, followed by their own ones.
+struct PluginValue {
+  enum class Type { kNull, kFlag, kNumber, kText, kList, kMapping };
+  std::string path;  // "scale", "widths[0]", "init.std"
+  Type type = Type::kNull;
+  double number = 0;  // the number; a flag's 0 or 1; the length of a list or mapping
+  std::string text = {};
+};
+
+class PluginKind;
+
+// A layer of a user's library (docs/plugins.md).
+struct Plugin {
+  static constexpr const char* kName = "plugin";
+  std::string library;                       // an absolute path
+  std::string layer;                         // as the library names it; empty: its only one
+  std::vector<PluginValue> config;           // in the order of paths
+  std::shared_ptr<const PluginKind> loaded;  // the layer's code; null where it is not loaded
+};
+
 using LayerKind =
     std::variant<Linear, Conv2d, Relu, MaxPool2d, Flatten, Dropout, Embedding, Positions, LayerNorm,
                  Gelu, CausalAttention, Add, TiedLinear, Conv1d, AvgPool2d, AdaptiveAvgPool2d,
-                 RmsNorm, BatchNorm, Silu, Tanh, Sigmoid, Softmax, Attention>;
+                 RmsNorm, BatchNorm, Silu, Tanh, Sigmoid, Softmax, Attention, Plugin>;
 
 // The layers that apply a function to each value: the output has the shape of the input.
 template <typename Kind>

@@ -70,7 +70,9 @@ class CpuDevice : public Device {
     DP_CHECK(!layers.empty() && options.batch_size > 0);
     DP_RETURN_IF_ERROR(CheckPrecision(options.precision));
     try {
-      return std::make_unique<CpuNetwork>(cpu_, layers, options, values, gradients);
+      auto network = std::make_unique<CpuNetwork>(cpu_, layers, options, values, gradients);
+      DP_RETURN_IF_ERROR(cpu_.failure);
+      return network;
     } catch (const dnnl::error& error) {
       return Refused(error, options.batch_size);
     } catch (const std::bad_alloc&) {
@@ -116,7 +118,7 @@ class CpuDevice : public Device {
     return FiniteOnHost(array);
   }
 
-  absl::Status status() const override { return absl::OkStatus(); }
+  absl::Status status() const override { return cpu_.failure; }
   void* stream() const override { return nullptr; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/model/shape_check.h"
 #include "worker/engine/device/cpu/cpu_stream.h"
@@ -38,6 +39,9 @@ struct ParameterViews {
   const float* running_variance = nullptr;
   float* measured_mean = nullptr;
   float* measured_variance = nullptr;
+  // Those of a plug-in's layer, in its own order, instead of all others.
+  std::vector<const float*> plugin = {};
+  std::vector<float*> plugin_gradients = {};
 };
 
 // Which half of the ReLU that follows a layer the layer does itself. The positive maximum of a
@@ -96,6 +100,8 @@ std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Tanh&, const CpuLayerInput& 
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Sigmoid&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Softmax&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Attention&, const CpuLayerInput& input);
+// Notes in CpuStream::failure if the plug-in cannot make it.
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Plugin&, const CpuLayerInput& input);
 
 // Adds the output of an earlier layer, the source. The gradient goes to both inputs: to the giver
 // of the input in Backward, as in every layer, and to the source in PassToSource. Call PassToSource

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/overloaded.h"
 
@@ -26,6 +27,10 @@ class ParameterFinder {
     View(layer.name + ".bias", views.bias, views.bias_gradient);
     View(layer.name + ".running_mean", views.running_mean, views.measured_mean);
     View(layer.name + ".running_var", views.running_variance, views.measured_variance);
+    for (const model::PluginParameter& parameter : layer.plugin_parameters) {
+      View(absl::StrCat(layer.name, ".", parameter.name), views.plugin.emplace_back(),
+           views.plugin_gradients.emplace_back());
+    }
     return views;
   }
 
@@ -93,6 +98,11 @@ FusedRelu ReluAfter(absl::Span<const model::CheckedLayer> layers, size_t i) {
 
 int ParameterCount(const model::CheckedLayer& layer, const ParameterViews& views) {
   if (std::holds_alternative<model::TiedLinear>(layer.kind)) return 0;
+  if (std::holds_alternative<model::Plugin>(layer.kind)) {
+    return static_cast<int>(
+        std::count_if(layer.plugin_parameters.begin(), layer.plugin_parameters.end(),
+                      [](const model::PluginParameter& p) { return p.momentum == 0; }));
+  }
   return (views.weight != nullptr) + (views.bias != nullptr);
 }
 

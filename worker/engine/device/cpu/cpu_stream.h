@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "base/model/shape.h"
 
@@ -18,6 +19,8 @@ struct CpuStream {
   int threads = 1;  // of a team
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
+  // The first error of a plug-in's layer. Nothing that was computed since then counts.
+  absl::Status failure;
 
   // oneDNN rejects at creation what it cannot do, so a primitive that fails to run is a bug.
   void Run(const dnnl::primitive& primitive,

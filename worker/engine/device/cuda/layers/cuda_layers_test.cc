@@ -164,6 +164,9 @@ TEST(CudaLayersTest, ALayerThatOnlyCpusComputeIsRefusedByName) {
   EXPECT_THAT(why(model::Conv2d{.out = 4, .kernel = 3, .dilation = 2}), HasSubstr("with dilation"));
   EXPECT_THAT(why(model::MaxPool2d{.kernel = 2, .padding = 1}), HasSubstr("with padding"));
   EXPECT_THAT(why(model::Gelu{.exact = true}), HasSubstr("with approximate: none"));
+  const model::CheckedLayer plugin = {"mine", model::Plugin{"/l.so"}, {4}, {4}};
+  EXPECT_THAT(CheckPlannable({plugin}, CrossEntropyLoss()).message(),
+              HasSubstr("layer 'mine' (plugin) is computed on CPUs only"));
 }
 
 TEST(CudaLayersTest, ALossThatOnlyCpusComputeIsRefused) {
