@@ -1,6 +1,7 @@
 #include "worker/agent/launch/rank_command.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <set>
 #include <string_view>
@@ -10,7 +11,9 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "proto/convert/time.h"
+#include "proto/job/model_layers.h"
 #include "proto/job/trainer_program.h"
+#include "worker/agent/sandbox/program_rule.h"
 
 namespace dp::worker {
 namespace {
@@ -161,6 +164,22 @@ absl::Status CheckVariables(const v1::AssignedRank& rank, const RankHost& host) 
                    " can make them run others; remove it from the job, or choose another worker"));
 }
 
+// A plug-in is a program that the trainer runs. Its path must match as it stands; the directories
+// that patterns name are the host's, and so are links in them.
+absl::Status CheckPlugins(const v1::AssignedRank& rank, const RankHost& host) {
+  for (const std::string& library : PluginLibraries(rank.spec().train().model())) {
+    const bool plain = std::filesystem::path(library).lexically_normal() == library;
+    const bool allowed =
+        std::any_of(host.sandbox.allowed_programs.begin(), host.sandbox.allowed_programs.end(),
+                    [&](const std::string& pattern) { return AllowsProgram(pattern, library); });
+    if (plain && allowed) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", rank.job(), ": worker ", host.worker, " does not allow the plug-in library ",
+        library, "; choose another one, or start the worker with --allow-program ", library));
+  }
+  return absl::OkStatus();
+}
+
 // The daemon's own trainer, which train jobs run, needs no permission.
 bool RunsTrainer(const v1::JobSpec& spec) {
   if (!spec.has_command()) return true;
@@ -171,6 +190,7 @@ absl::Status LimitPrograms(const v1::AssignedRank& rank, const RankHost& host,
                            RankCommand* command) {
   if (host.sandbox.allowed_programs.empty()) return absl::OkStatus();
   DP_RETURN_IF_ERROR(CheckVariables(rank, host));
+  DP_RETURN_IF_ERROR(CheckPlugins(rank, host));
   if (!RunsTrainer(rank.spec())) command->allowed_programs = host.sandbox.allowed_programs;
   return absl::OkStatus();
 }

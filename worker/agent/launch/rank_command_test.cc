@@ -153,6 +153,21 @@ TEST_F(RankSandboxTest, NoVariableMakesAnAllowedProgramLoadOtherCode) {
   EXPECT_THAT(Refusal(), testing::HasSubstr("variable OPENSSL_CONF"));
 }
 
+TEST_F(RankSandboxTest, APluginIsAProgramThatMustBeAllowed) {
+  v1::PluginSpec& plugin =
+      *rank_.mutable_spec()->mutable_train()->mutable_model()->mutable_plugin();
+  plugin.set_library("/home/ann/mine.so");
+  EXPECT_EQ(Refusal(), "");
+  host_.sandbox.allowed_programs = {"/opt/plugins/"};
+  EXPECT_EQ(Refusal(),
+            "job 7: worker gpu-a does not allow the plug-in library /home/ann/mine.so; choose "
+            "another one, or start the worker with --allow-program /home/ann/mine.so");
+  plugin.set_library("/opt/plugins/mine.so");
+  EXPECT_EQ(Refusal(), "");
+  plugin.set_library("/opt/plugins/../../home/ann/mine.so");
+  EXPECT_THAT(Refusal(), testing::HasSubstr("does not allow the plug-in library /opt/plugins/../"));
+}
+
 class RankSecretsTest : public RankCommandTest {
  protected:
   RankSecretsTest() {
