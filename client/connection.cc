@@ -233,6 +233,8 @@ absl::Status Connection::Attempt(absl::Duration deadline_in,
   return status.ok() ? absl::OkStatus() : ToAbsl(context, status, all_cancelled());
 }
 
+void Connection::GiveUp(grpc::ClientContext& context) { context.TryCancel(); }
+
 void Connection::Prepare(grpc::ClientContext& context, absl::Duration deadline_in) {
   context.set_deadline(DeadlineIn(deadline_in));
   AwaitConnected(deadline_in);

@@ -114,7 +114,7 @@ class Connection : public AsyncStoreConnection {
       const auto reader = (stub.*rpc)(&context, request);
       Response message;
       while (taken.ok() && reader->Read(&message)) taken = take(message);
-      if (!taken.ok()) context.TryCancel();
+      if (!taken.ok()) GiveUp(context);
       return reader->Finish();
     });
     return taken.ok() ? status : taken;
@@ -153,6 +153,7 @@ class Connection : public AsyncStoreConnection {
   // Makes a blocking call with a context of its own that CancelAll can reach.
   absl::Status Attempt(absl::Duration deadline_in,
                        absl::FunctionRef<grpc::Status(grpc::ClientContext&)> call);
+  static void GiveUp(grpc::ClientContext& context);
   // Sets the deadline of a blocking call, and gives the channel time to connect. A double whose
   // clock is not the system's overrides it (testing/in_process.h).
   virtual void Prepare(grpc::ClientContext& context, absl::Duration deadline_in);
