@@ -37,8 +37,8 @@ class InferenceTest : public DpctlTest {
   // A train job that is over. Empty weights: none are on record.
   v1::Job& AddTraining(uint64_t id, const std::string& weights) {
     v1::Job& job = AddJob(id,
-                          "name: 'a' state: JOB_STATE_SUCCEEDED "
-                          "spec { train { data { dir: '/data' } } } "
+                          "state: JOB_STATE_SUCCEEDED "
+                          "spec { name: 'a' train { data { dir: '/data' } } } "
                           "ranks { rank: 0 worker: 'w1' host: 'node1' }");
     if (weights.empty()) return job;
     job.mutable_weights()->set_path(weights);

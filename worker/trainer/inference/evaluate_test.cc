@@ -131,10 +131,9 @@ TEST_F(EvaluateTest, WeightsOfAnotherModelAreRefusedByTheirTensor) {
       ->mutable_layers(0)
       ->mutable_linear()
       ->set_out(9);
-  EXPECT_THAT(
-      EvaluateTrained(request).status().message(),
-      HasSubstr("tensor 'linear0.weight' is 8x2, but the model's is 9x2; the weights are of "
-                "another model"));
+  EXPECT_THAT(EvaluateTrained(request).status().message(),
+              HasSubstr("tensor 'linear2.weight' is 10x8, but the model's is 10x9; the weights are "
+                        "of another model"));
 }
 
 TEST_F(EvaluateTest, ATestSetOfAnotherShapeOrWithoutAPlaceIsRefused) {
@@ -149,9 +148,9 @@ TEST_F(EvaluateTest, ATestSetOfAnotherShapeOrWithoutAPlaceIsRefused) {
   request.mutable_places()->set_labels("/l.npy");
   EXPECT_THAT(EvaluateTrained(request).status().message(),
               HasSubstr("--labels does not go with a model of data of kind csv"));
-  files.WriteText("test.csv", "long,wide,kind\n1,2,8\n");
+  files.WriteText("test.csv", "long,wide,kind\n1,2,12\n");
   EXPECT_THAT(EvaluateTrained(Asking(files)).status().message(),
-              HasSubstr("the test has labels up to 8, but the model gives 10 values"));
+              HasSubstr("the test has labels up to 12, but the model gives 10 values"));
 }
 
 // Evaluations of the training take the average, which a checkpoint has beside the weights.
