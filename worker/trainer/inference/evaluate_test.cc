@@ -109,6 +109,19 @@ TEST_F(EvaluateTest, TheFilesColumnsAreFoundByTheirNames) {
   EXPECT_NE(other->loss(), loss);
 }
 
+TEST_F(EvaluateTest, AModelWithAPlugInIsRefused) {
+  TrainedFiles files(kFlowers);
+  WriteData(files);
+  files.Write();
+  v1::EvaluateRequest request = Asking(files);
+  *request.mutable_weights()->mutable_job() = files.job;
+  v1::ModelSpec& model =
+      *request.mutable_weights()->mutable_job()->mutable_train()->mutable_model();
+  model.mutable_layers(1)->mutable_plugin()->set_library("/l.so");
+  EXPECT_THAT(EvaluateTrained(request).status().message(),
+              HasSubstr("the model has a layer of the plug-in /l.so"));
+}
+
 TEST_F(EvaluateTest, AHashThatDiffersIsRefused) {
   TrainedFiles files(kFlowers);
   WriteData(files);

@@ -15,10 +15,23 @@ bool ComputesHere(engine::Precision precision) {
   return precision == engine::Precision::kFloat32;
 }
 
+absl::Status CheckNoPlugin(absl::Span<const model::LayerSpec> layers) {
+  for (const model::LayerSpec& layer : layers) {
+    const auto* plugin = std::get_if<model::Plugin>(&layer.kind);
+    if (plugin == nullptr) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("the model has a layer of the plug-in ", plugin->library,
+                     ", which only trainings load so far; read its last evaluation with dpctl logs "
+                     "--metrics"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingPlan> PlanInference(const v1::JobSpec& job, int threads) {
   DP_ASSIGN_OR_RETURN(TrainingPlan plan, PlanTraining(job));
+  DP_RETURN_IF_ERROR(CheckNoPlugin(plan.layers));
   if (!ComputesHere(plan.precision)) plan.precision = engine::Precision::kFloat32;
   if (threads > 0) plan.threads = threads;
   return plan;

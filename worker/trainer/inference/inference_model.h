@@ -11,7 +11,7 @@ namespace dp::trainer {
 
 // The plan of the job of `weights`, for this host's CPU: with float32 where CPUs, or this one, do
 // not compute in the training's precision. `threads` above 0 takes the place of the job's. Errors:
-// InvalidArgument names the field.
+// InvalidArgument names the field; Unimplemented a model with a plug-in.
 absl::StatusOr<TrainingPlan> PlanInference(const v1::JobSpec& job, int threads);
 
 // The form of samples that a model was trained on, as far as the weights and the plan tell it. The
