@@ -23,7 +23,7 @@ namespace {
 // A coordinator that is away stops the steps of a table, and never ends the job. Ranks wait for as
 // long as somebody may take to bring it back.
 constexpr absl::Duration kAwayMax = absl::Hours(24);
-constexpr absl::Duration kStreamIn = absl::Minutes(10);
+constexpr absl::Duration kAttemptIn = absl::Minutes(10);
 // One wait for peers. Short, so that a state that has become durable meanwhile is noticed.
 constexpr absl::Duration kPullWait = absl::Seconds(5);
 
@@ -61,8 +61,8 @@ ParameterTable::ParameterTable(const Options& options, Connection& connection, P
 
 template <typename Attempt>
 auto ParameterTable::Retried(Attempt attempt) {
-  return RetryLoop(RetryPolicy({.deadline = kAwayMax, .attempt = kStreamIn}, EntropySeed()), clock_,
-                   pause_, attempt);
+  return RetryLoop(RetryPolicy({.deadline = kAwayMax, .attempt = kAttemptIn}, EntropySeed()),
+                   clock_, pause_, attempt);
 }
 
 absl::StatusOr<v1::OpenTableResponse> ParameterTable::Open() {

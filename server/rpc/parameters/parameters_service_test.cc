@@ -52,14 +52,16 @@ class ParametersClient {
     tensor->add_shape(static_cast<int64_t>(data.size()));
     tensor->set_bytes(data.size());
     uint32_t crc = 0;
-    for (size_t at = 0; at < data.size(); at += kParameterChunkBytes) {
+    size_t at = 0;
+    do {
       message.set_data(data.substr(at, kParameterChunkBytes));
       crc = ExtendCrc32c(crc, message.data());
       const bool last = at + kParameterChunkBytes >= data.size();
       message.set_crc32c(settings.damage && last ? crc + 1 : crc);
       if (!writer->Write(message)) break;
       message.Clear();
-    }
+      at += kParameterChunkBytes;
+    } while (at < data.size());
     writer->WritesDone();
     answered.status = writer->Finish();
     return answered;
