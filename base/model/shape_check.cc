@@ -168,7 +168,7 @@ class Check {
   absl::StatusOr<CheckedLayer> Fit(const Plugin& plugin) {
     if (plugin.loaded == nullptr) {
       return Misfit(absl::StrCat("its library '", plugin.library,
-                                 "' is not loaded; only dp's trainers load plug-ins"));
+                                 "' is not loaded; only training jobs load plug-ins"));
     }
     // Made only to ask what it gives.
     const auto made = plugin.loaded->Make(plugin.config, {.in = in_});

@@ -244,7 +244,7 @@ TEST(PluginShapeTest, APluginSaysWhatItGives) {
 
 TEST(PluginShapeTest, APluginThatIsNotLoadedHasNoShape) {
   EXPECT_EQ(ErrorOf({{"mine", Plugin{"/l.so"}}}),
-            "layer 'mine' (plugin): its library '/l.so' is not loaded; only dp's trainers load "
+            "layer 'mine' (plugin): its library '/l.so' is not loaded; only training jobs load "
             "plug-ins");
 }
 
