@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/ddp/replica.h"
+#include "worker/engine/device/replicas/replicas.h"
 #include "worker/trainer/model/evaluation.h"
 #include "worker/trainer/testing/over_cpu.h"
 #include "worker/trainer/testing/training.h"
@@ -352,6 +353,19 @@ TEST(TrainLoopTest, ADeviceThatFailsEndsTheTraining) {
                             [](const v1::Metric& metric) { return metric.event() == "step"; }),
               reads);
   }
+}
+
+TEST(TrainLoopTest, AReplicaThatFailsEndsTheTraining) {
+  std::atomic<int> opened = 0;
+  const auto open = [&opened]() -> absl::StatusOr<std::unique_ptr<engine::Device>> {
+    if (opened++ == 0) return engine::OpenCpu(/*threads=*/1);  // it updates the weights
+    return std::make_unique<FailingDevice>(/*reads=*/-1);
+  };
+  Training training("train_loop_test_replica");
+  const auto outcome = training.Run({.plan = APlan(), .world_size = 1, .open_device = [&] {
+                                       return engine::OpenReplicas(/*devices=*/2, open);
+                                     }});
+  EXPECT_EQ(outcome.status, FailingDevice::Failure());
 }
 
 // The other rank is in the next all-reduce by then, or will be.

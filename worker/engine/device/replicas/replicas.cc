@@ -155,7 +155,11 @@ class ReplicaDevice final : public Device {
   absl::StatusOr<bool> AllFinite(absl::Span<const float> array) const override {
     return first_->AllFinite(array);
   }
-  absl::Status status() const override { return first_->status(); }
+  absl::Status status() const override {
+    absl::Status status = first_->status();
+    for (const std::unique_ptr<Device>& device : devices_) status.Update(device->status());
+    return status;
+  }
   void* stream() const override { return nullptr; }
 
  private:
