@@ -172,7 +172,7 @@ TEST(JobFileTest, AnAlternativeWithoutFieldsMayBeItsName) {
   EXPECT_TRUE(job->spec.train().strategy().has_ddp());
   EXPECT_TRUE(job->spec.train().loss().has_mse());
   EXPECT_TRUE(job->source.Given("train.strategy.ddp"));
-  EXPECT_EQ(ErrorWith("{sgd: {learningRate: 1e-2}}", "adamax"),
+  EXPECT_EQ(ErrorWith("optimizer:\n    sgd: {learningRate: 1e-2}", "optimizer: adamax"),
             "job.yaml:18:14: train.optimizer is \"adamax\"; expected one of sgd, adamw, adam, or a "
             "mapping of one of them to its fields");
 }
