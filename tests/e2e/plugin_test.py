@@ -76,6 +76,11 @@ class PluginTest(unittest.TestCase):
     def weights(self, name):
         return (self.cluster.dir / f"{name}.safetensors").read_bytes()
 
+    def tensors(self, name):
+        """The values alone: the header describes the model."""
+        file = self.weights(name)
+        return file[8 + int.from_bytes(file[:8], "little"):]
+
     def test_the_example_trains_on_two_workers(self):
         for name in "worker-a", "worker-b":
             self.cluster.worker(slots=1, name=name)
@@ -84,7 +89,7 @@ class PluginTest(unittest.TestCase):
         path.write_text(json.dumps(self.job("example", model)))
         done = self.cluster.dpctl("run", path, check=0)
         self.assertGreater(float(done.stdout.strip().splitlines()[-1].split("=")[1]), 0.9)
-        self.assertIn(b'"mine.weight"', self.weights("example")[:4096])
+        self.assertIn(b'"mine.weight"', self.weights("example"))
         shown = self.cluster.dpctl("describe", "example").stdout
         self.assertIn(str(self.prelu), shown)
         self.assertIn("slope: 0.1", shown)
@@ -95,7 +100,7 @@ class PluginTest(unittest.TestCase):
                    "groups": [{"match": "mine.*", "learningRateFactor": 0.5}]}
         self.run_job(self.job("built-in", self.around({"rmsNorm": {}}), **options))
         self.run_job(self.job("mine", self.around(self.plugin("rmsNorm")), **options))
-        self.assertEqual(self.weights("built-in"), self.weights("mine"))
+        self.assertEqual(self.tensors("built-in"), self.tensors("mine"))
 
     def test_a_whole_model_survives_a_killed_rank(self):
         self.cluster.worker(slots=2)
@@ -109,7 +114,7 @@ class PluginTest(unittest.TestCase):
         os.kill(self.cluster.rank_pid(number, 1), signal.SIGKILL)
         self.cluster.follow_until(number, "goes on from step")
         self.assertEqual(self.cluster.wait(number), 0)
-        self.assertEqual(self.weights("struck"), self.weights("undisturbed"))
+        self.assertEqual(self.tensors("struck"), self.tensors("undisturbed"))
 
     def test_another_library_goes_on_with_a_warning_and_other_parameters_do_not(self):
         self.cluster.worker(slots=2)
