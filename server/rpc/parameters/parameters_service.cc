@@ -40,14 +40,14 @@ grpc::ServerUnaryReactor* AnswerAside(const Admission& admission, Parameters& pa
 // A unary call of a rank about its table, in two steps. The driver checks the rank, then `begin`
 // gives the call to the table.
 template <typename Request>
-grpc::ServerUnaryReactor* ToTable(const Admission& admission, grpc::CallbackServerContext* context,
-                                  const Request* request,
-                                  std::function<absl::Status(const View&)> begin) {
+grpc::ServerUnaryReactor* ToTable(
+    const Admission& admission, grpc::CallbackServerContext* context, const Request* request,
+    std::function<absl::Status(grpc::ServerUnaryReactor*, const View&)> begin) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const auto asked = [=](const absl::Status& status, const View& view) {
     absl::Status next = status;
     if (next.ok()) next = CheckRankOf(*request, view);
-    if (next.ok()) next = begin(view);
+    if (next.ok()) next = begin(reactor, view);
     FinishOnError(reactor, next);
   };
   FinishOnError(reactor, admission.Ask(asked));
@@ -118,21 +118,23 @@ class ParametersService final : public v1::Parameters::CallbackService {
                                       v1::OpenTableResponse* response) override {
     const Admission admission =
         gate_.Admit(*context, Rpc::kParametersOpenTable, AccessObject::Of(RankKeyOf(*request)));
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    return ToTable(admission, context, request, [=, this](const View& view) -> absl::Status {
-      SetHeader(view, response);
-      DP_RETURN_IF_ERROR(CheckRanks(*request, view));
-      DP_ASSIGN_OR_RETURN(const auto table, parameters_.tables.Open(JobId(request->job())));
-      return table->Open({Generation(request->generation()), request->rank()}, request->settings(),
-                         [=](const absl::StatusOr<TableThread::Opened>& opened) {
-                           if (opened.ok()) {
-                             response->set_initial(opened->initial);
-                             response->set_next(opened->next);
-                             *response->mutable_state() = opened->state;
-                           }
-                           reactor->Finish(ToGrpc(opened.status()));
-                         });
-    });
+    return ToTable(admission, context, request,
+                   [=, this](grpc::ServerUnaryReactor* reactor, const View& view) -> absl::Status {
+                     SetHeader(view, response);
+                     DP_RETURN_IF_ERROR(CheckRanks(*request, view));
+                     DP_ASSIGN_OR_RETURN(const auto table,
+                                         parameters_.tables.Open(JobId(request->job())));
+                     return table->Open({Generation(request->generation()), request->rank()},
+                                        request->settings(),
+                                        [=](const absl::StatusOr<TableThread::Opened>& opened) {
+                                          if (opened.ok()) {
+                                            response->set_initial(opened->initial);
+                                            response->set_next(opened->next);
+                                            *response->mutable_state() = opened->state;
+                                          }
+                                          reactor->Finish(ToGrpc(opened.status()));
+                                        });
+                   });
   }
   grpc::ServerReadReactor<v1::PushGradientsRequest>* PushGradients(
       grpc::CallbackServerContext* context, v1::PushGradientsResponse* response) override {
@@ -154,16 +156,18 @@ class ParametersService final : public v1::Parameters::CallbackService {
                                          v1::PublishTableResponse* response) override {
     const Admission admission =
         gate_.Admit(*context, Rpc::kParametersPublishTable, AccessObject::Of(RankKeyOf(*request)));
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    return ToTable(admission, context, request, [=, this](const View& view) -> absl::Status {
-      SetHeader(view, response);
-      DP_ASSIGN_OR_RETURN(const auto table, parameters_.tables.Find(JobId(request->job())));
-      return table->Publish({Generation(request->generation()), request->rank()}, request->close(),
-                            [=](const absl::StatusOr<v1::ParameterVersion>& version) {
-                              if (version.ok()) *response->mutable_version() = *version;
-                              reactor->Finish(ToGrpc(version.status()));
-                            });
-    });
+    return ToTable(
+        admission, context, request,
+        [=, this](grpc::ServerUnaryReactor* reactor, const View& view) -> absl::Status {
+          SetHeader(view, response);
+          DP_ASSIGN_OR_RETURN(const auto table, parameters_.tables.Find(JobId(request->job())));
+          return table->Publish({Generation(request->generation()), request->rank()},
+                                request->close(),
+                                [=](const absl::StatusOr<v1::ParameterVersion>& version) {
+                                  if (version.ok()) *response->mutable_version() = *version;
+                                  reactor->Finish(ToGrpc(version.status()));
+                                });
+        });
   }
 
  private:
