@@ -90,7 +90,7 @@ MAY_INCLUDE = {
     CUDA: [*rooms(CUDA, "arrays network runtime snapshots step"), "worker/engine/device", "base"],
     f"{CUDA}/on_host": ["base"],
     f"{CUDA}/kernels": [*rooms(CUDA, "on_host"), "worker/engine/nn", "base"],
-    f"{CUDA}/arrays": [*rooms(CUDA, "kernels on_host"), "base"],
+    f"{CUDA}/arrays": [*rooms(CUDA, "kernels on_host"), "worker/engine/nn", "base"],
     f"{CUDA}/random": [*rooms(CUDA, "kernels on_host"), "base"],
     f"{CUDA}/runtime": ["base"],
     f"{CUDA}/plans": [*rooms(CUDA, "runtime"), "base"],

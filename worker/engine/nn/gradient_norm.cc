@@ -44,9 +44,4 @@ float GradientNorm(absl::Span<const ValueRange> ranges, absl::Span<const float> 
       SumByLanes(static_cast<int64_t>(chunks.size()), [&](int64_t i) { return chunks[i]; })));
 }
 
-float ClipFactor(double clip_norm, float norm) {
-  const double factor = clip_norm / (double{norm} + 1e-6);
-  return factor < 1 ? static_cast<float>(factor) : 1.0f;
-}
-
 }  // namespace dp::engine

@@ -17,8 +17,4 @@ inline constexpr int kNormLanes = 256;
 // The Euclidean norm of the values in `ranges`. NaN if one of them is.
 float GradientNorm(absl::Span<const ValueRange> ranges, absl::Span<const float> gradients);
 
-// By what torch.nn.utils.clip_grad_norm_(max_norm = clip_norm) multiplies gradients of this norm:
-// clip_norm / (norm + 1e-6), at most 1.
-float ClipFactor(double clip_norm, float norm);
-
 }  // namespace dp::engine

@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "worker/engine/nn/clip_factor.h"
+
 namespace dp::engine {
 namespace {
 

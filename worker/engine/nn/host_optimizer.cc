@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/overloaded.h"
+#include "worker/engine/nn/clip_factor.h"
 #include "worker/engine/nn/gradient_norm.h"
 #include "worker/engine/nn/moving_average.h"
 #include "worker/engine/nn/update_group.h"

@@ -3,6 +3,7 @@
 #include "worker/engine/device/cuda/arrays/cuda_block_sum.h"
 #include "worker/engine/device/cuda/kernels/cuda_for_each.h"
 #include "worker/engine/device/cuda/kernels/cuda_vector.h"
+#include "worker/engine/nn/clip_factor.h"
 
 namespace dp::engine::cuda {
 namespace {
@@ -64,8 +65,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   const double sum = BlockSum(mine);
   if (threadIdx.x != 0) return;
   const auto norm = static_cast<float>(sqrt(sum));
-  const double factor = clip_norm / (static_cast<double>(norm) + 1e-6);
-  *result = {factor < 1 ? static_cast<float>(factor) : 1.0f, norm};
+  *result = {ClipFactor(clip_norm, norm), norm};
 }
 
 // Whether a thread may load 16 bytes at once.

@@ -17,7 +17,7 @@ cudaError_t SumSquares(cudaStream_t stream, const T* values, int64_t size, int64
                        double* sums);
 
 // From the sums of squares of all chunks of gradients: their norm, and the factor that clips it to
-// `clip_norm`, as in nn/gradient_norm.h. One block adds the `count` sums.
+// `clip_norm`, as in nn/gradient_norm.h and nn/clip_factor.h. One block adds the `count` sums.
 struct ClippedNorm {
   float factor = 1;
   float norm = 0;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "worker/engine/device/cuda/kernels/cuda_host_device.h"
+#include "base/model/host_device.h"
 #include "worker/engine/nn/adamw.h"
 #include "worker/engine/nn/update_group.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "worker/engine/device/cuda/kernels/cuda_host_device.h"
+#include "base/model/host_device.h"
 #include "worker/engine/device/cuda/kernels/cuda_launch.h"
 
 // How the gradient of an embedding is divided. Rows are sorted by token and cut into chunks of

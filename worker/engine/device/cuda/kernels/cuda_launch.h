@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "worker/engine/device/cuda/kernels/cuda_host_device.h"
+#include "base/model/host_device.h"
 
 // How work is divided into blocks. Pure: the division follows from shapes alone, which keeps sums
 // in one order on every card.

@@ -17,7 +17,7 @@
 
 #include <cstdint>
 
-#include "worker/engine/device/cuda/kernels/cuda_host_device.h"
+#include "base/model/host_device.h"
 
 namespace dp::engine::cuda {
 

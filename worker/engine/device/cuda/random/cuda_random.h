@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "worker/engine/device/cuda/kernels/cuda_host_device.h"
+#include "base/model/host_device.h"
 
 // Random bits as functions of a counter, for device and host. The generator of base/random.h adds a
 // constant to its state and mixes the result. Its n-th draw is therefore known without earlier

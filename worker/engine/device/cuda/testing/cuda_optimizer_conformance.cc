@@ -5,6 +5,7 @@
 #include "worker/engine/device/cuda/arrays/cuda_scale.h"
 #include "worker/engine/device/cuda/kernels/cuda_launch.h"
 #include "worker/engine/device/cuda/testing/cuda_testing.h"
+#include "worker/engine/nn/clip_factor.h"
 #include "worker/engine/nn/gradient_norm.h"
 #include "worker/engine/nn/moving_average.h"
 
