@@ -16,7 +16,7 @@ namespace dp::engine {
 struct OptimizerOptions {
   std::variant<SgdOptions, AdamWOptions> update;
   // Above 0: a step whose gradients have a larger norm over all parameters takes them times
-  // ClipFactor (gradient_norm.h). The gradients themselves stay.
+  // ClipFactor (clip_factor.h). The gradients themselves stay.
   double clip_norm = 0;
   // Above 0: an average of the values follows them after each step (moving_average.h). It is the
   // last array of state(), "ema".

@@ -13,6 +13,7 @@ struct UpdateGroup {
   double learning_rate_factor = 1;
   double weight_decay = 0;
   bool frozen = false;
+  double momentum = 0;  // of a statistic, which is frozen for the optimizer
 
   bool operator==(const UpdateGroup&) const = default;
 };
@@ -22,7 +23,8 @@ inline UpdateGroup GroupOf(const Parameter& parameter, double weight_decay) {
   const ParameterOptions& options = parameter.options;
   return {.learning_rate_factor = options.learning_rate_factor,
           .weight_decay = options.weight_decay.value_or(weight_decay),
-          .frozen = options.frozen};
+          .frozen = options.frozen,
+          .momentum = parameter.momentum};
 }
 
 // The values of `parameter`, and the gap behind them.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/model/pool_axis.h"
 #include "worker/engine/device/cpu/cpu_layer.h"
 #include "worker/engine/device/cpu/cpu_nan.h"
 #include "worker/engine/device/cpu/cpu_relu_gradient.h"
@@ -106,24 +107,13 @@ class CpuMaxPool2d : public CpuPool {
   std::optional<ReluGradient> relu_gradient_;
 };
 
-// Window i of `windows` along an axis of `size` places, as torch.nn.AdaptiveAvgPool2d has them.
-// Windows may overlap by a place.
-struct AdaptiveWindow {
-  AdaptiveWindow(int64_t i, int64_t windows, int64_t size)
-      : begin(i * size / windows), end(((i + 1) * size + windows - 1) / windows) {}
-  int64_t begin;
-  int64_t end;
-};
-
 // Means over windows of unequal extents.
 class CpuUnevenPool : public CpuLayer {
  public:
   explicit CpuUnevenPool(const CpuLayerInput& input)
       : images_(input.batch_size * input.layer.in[0]),
-        in_rows_(input.layer.in[1]),
-        in_columns_(input.layer.in[2]),
-        out_rows_(input.layer.out[1]),
-        out_columns_(input.layer.out[2]),
+        rows_{.in = input.layer.in[1], .out = input.layer.out[1]},
+        columns_{.in = input.layer.in[2], .out = input.layer.out[2]},
         in_(input.cpu, input.in, PlainDesc(input.batch_size, input.layer.in)) {
     out_ = MakeActivation(input.cpu, PlainDesc(input.batch_size, input.layer.out),
                           input.in.needs_gradient());
@@ -132,24 +122,28 @@ class CpuUnevenPool : public CpuLayer {
   void Forward(const Batch&, Mode) override {
     const float* in = in_.Fetch();
     float* out = Floats(out_.value);
-    ForEachWindow([&](int64_t image, const AdaptiveWindow& rows, const AdaptiveWindow& columns) {
+    ForEachWindow([&](int64_t image, int64_t row, int64_t column) {
       float sum = 0;
-      for (int64_t y = rows.begin; y < rows.end; ++y) {
-        for (int64_t x = columns.begin; x < columns.end; ++x) sum += in[Place(image, y, x)];
+      for (int64_t y = rows_.Begin(row); y < rows_.End(row); ++y) {
+        for (int64_t x = columns_.Begin(column); x < columns_.End(column); ++x) {
+          sum += in[Place(image, y, x)];
+        }
       }
-      *out++ = sum / Size(rows, columns);
+      *out++ = sum / Size(row, column);
     });
   }
 
   void Backward(const std::function<void()>&) override {
     float* in = in_.gradient();
     if (in == nullptr) return;
-    std::fill_n(in, images_ * in_rows_ * in_columns_, 0.0f);
+    std::fill_n(in, images_ * rows_.in * columns_.in, 0.0f);
     const float* out = Floats(out_.gradient);
-    ForEachWindow([&](int64_t image, const AdaptiveWindow& rows, const AdaptiveWindow& columns) {
-      const float part = *out++ / Size(rows, columns);
-      for (int64_t y = rows.begin; y < rows.end; ++y) {
-        for (int64_t x = columns.begin; x < columns.end; ++x) in[Place(image, y, x)] += part;
+    ForEachWindow([&](int64_t image, int64_t row, int64_t column) {
+      const float part = *out++ / Size(row, column);
+      for (int64_t y = rows_.Begin(row); y < rows_.End(row); ++y) {
+        for (int64_t x = columns_.Begin(column); x < columns_.End(column); ++x) {
+          in[Place(image, y, x)] += part;
+        }
       }
     });
     in_.Store();
@@ -159,24 +153,20 @@ class CpuUnevenPool : public CpuLayer {
   // In the order of the output.
   template <typename Run>
   void ForEachWindow(const Run& run) const {
-    for (int64_t i = 0; i < images_ * out_rows_ * out_columns_; ++i) {
-      run(i / (out_rows_ * out_columns_),
-          AdaptiveWindow(i / out_columns_ % out_rows_, out_rows_, in_rows_),
-          AdaptiveWindow(i % out_columns_, out_columns_, in_columns_));
+    for (int64_t i = 0; i < images_ * rows_.out * columns_.out; ++i) {
+      run(i / (rows_.out * columns_.out), i / columns_.out % rows_.out, i % columns_.out);
     }
   }
   int64_t Place(int64_t image, int64_t y, int64_t x) const {
-    return (image * in_rows_ + y) * in_columns_ + x;
+    return (image * rows_.in + y) * columns_.in + x;
   }
-  static float Size(const AdaptiveWindow& rows, const AdaptiveWindow& columns) {
-    return static_cast<float>((rows.end - rows.begin) * (columns.end - columns.begin));
+  float Size(int64_t row, int64_t column) const {
+    return static_cast<float>(rows_.Extent(row) * columns_.Extent(column));
   }
 
   const int64_t images_;  // samples times channels
-  const int64_t in_rows_;
-  const int64_t in_columns_;
-  const int64_t out_rows_;
-  const int64_t out_columns_;
+  const model::PoolAxis rows_;
+  const model::PoolAxis columns_;
   FormattedInput in_;
 };
 

@@ -35,6 +35,10 @@ TEST(CudaDeviceTest, AGpuThatIsNotThereIsNamed) {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceConformance, ::testing::Values(FirstGpu()));
+INSTANTIATE_TEST_SUITE_P(Gpu, LayerConformance, ::testing::Values(FirstGpu()));
+INSTANTIATE_TEST_SUITE_P(Gpu, LayerTwinConformance,
+                         ::testing::Values(FirstGpu(), FirstGpuInBf16()));
+INSTANTIATE_TEST_SUITE_P(Gpu, BatchNormConformance, ::testing::Values(FirstGpu()));
 INSTANTIATE_TEST_SUITE_P(Gpu, LanguageModelConformance, ::testing::Values(FirstGpu()));
 INSTANTIATE_TEST_SUITE_P(Gpu, LanguageStepConformance,
                          ::testing::Values(FirstGpu(), FirstGpuInBf16()));

@@ -38,6 +38,17 @@ Bench::Bench(const DeviceUnderTest& device, const Model& model)
       values_->span(), gradients_->span());
 }
 
+absl::Status Bench::WhyNot(const DeviceUnderTest& device, const Model& model) {
+  const std::unique_ptr<Device> opened = *device.open();
+  const int64_t size = LayOut(model.layers).size;
+  const std::unique_ptr<Array> values = *opened->Allocate(size);
+  const std::unique_ptr<Array> gradients = *opened->Allocate(size);
+  return opened
+      ->Compile(model.layers, {.batch_size = model.batch_size, .precision = device.precision},
+                values->span(), gradients->span())
+      .status();
+}
+
 BatchResult Bench::Forward(Mode mode, uint64_t draw) {
   return network_->Forward({images_, labels_, samples_, count_, draw}, mode);
 }

@@ -45,8 +45,9 @@ class OnDevice : public ::testing::TestWithParam<DeviceUnderTest> {
 };
 
 class DeviceConformance : public OnDevice {};  // float32
-// Layers that not every device has, in float32.
-class LayerConformance : public OnDevice {};
+// A model for each kind and setting of a layer. Skips those that the device refuses.
+class LayerConformance : public OnDevice {};      // float32
+class LayerTwinConformance : public OnDevice {};  // any precision
 class BatchNormConformance : public OnDevice {};
 class LanguageModelConformance : public OnDevice {};  // float32
 class LanguageStepConformance : public OnDevice {};   // any precision
@@ -62,6 +63,8 @@ class Bench {
     bool of_tokens = false;
   };
   Bench(const DeviceUnderTest& device, const Model& model);
+  // OK, or Device::Compile's error.
+  static absl::Status WhyNot(const DeviceUnderTest& device, const Model& model);
 
   BatchResult Forward(Mode mode = Mode::kTrain, uint64_t draw = 0);
   // Returns the parameters in the order in which they became ready.
@@ -109,6 +112,17 @@ class Bench {
  private:
   std::unique_ptr<Network> network_;
 };
+
+// A small model around one kind or setting of a layer.
+struct LayerCase {
+  std::string name;
+  std::vector<model::LayerSpec> layers;
+  model::Shape in;
+};
+std::vector<LayerCase> LayerCases();
+
+// Compares a forward and a backward with the CPU's. One sample of the batch is padding.
+void ExpectEqualToTheCpu(const DeviceUnderTest& device, const Bench::Model& model);
 
 // A linear layer at the end has ten outputs by default.
 Bench::Model ImageModel(const std::vector<model::LayerSpec>& specs, const model::Shape& image);

@@ -10,7 +10,7 @@
 
 #include "worker/engine/device/testing/device_conformance.h"
 
-// Each kind of layer that not every device has, in a small model. tests/interop compares the same
+// Each kind of layer that came after the first, in a small model. tests/interop compares the same
 // kinds with PyTorch.
 
 namespace dp::engine {
@@ -21,12 +21,6 @@ using ::testing::Each;
 constexpr float kLayerStep = 1.0f / 1024;
 constexpr double kLayerTolerance = 0.02;
 
-struct LayerCase {
-  std::string name;
-  std::vector<model::LayerSpec> layers;
-  model::Shape in = kSmallImage;
-};
-
 model::LayerSpec Head() { return {"", model::Linear{.out = 3}}; }
 
 // Between a convolution, which gets a gradient through it, and the head.
@@ -35,7 +29,8 @@ LayerCase OfImages(const std::string& name, const model::LayerKind& kind) {
           {{"", model::Conv2d{.out = 4, .kernel = 3, .bias = false}},
            {"", kind},
            {"", model::Flatten{}},
-           Head()}};
+           Head()},
+          kSmallImage};
 }
 
 LayerCase OfRows(const std::string& name, const model::LayerKind& kind) {
@@ -43,7 +38,9 @@ LayerCase OfRows(const std::string& name, const model::LayerKind& kind) {
       name, {{"", model::Linear{.out = 12}}, {"", kind}, {"", model::Flatten{}}, Head()}, {5, 3}};
 }
 
-std::vector<LayerCase> Cases() {
+}  // namespace
+
+std::vector<LayerCase> LayerCases() {
   return {
       OfImages("grouped convolution", model::Conv2d{.out = 8, .kernel = 3, .groups = 4}),
       OfImages("dilated convolution", model::Conv2d{.out = 2, .kernel = 3, .dilation = 2}),
@@ -67,7 +64,8 @@ std::vector<LayerCase> Cases() {
         {"", model::BatchNorm{}},
         {"", model::Relu{}},
         {"", model::Flatten{}},
-        Head()}},
+        Head()},
+       kSmallImage},
       {"four axes",
        {{"", model::Tanh{}},
         {"", model::BatchNorm{}},
@@ -87,15 +85,20 @@ std::vector<LayerCase> Cases() {
         {"", model::Add{"sum"}},
         {"", model::Add{"stem"}},
         {"", model::Flatten{}},
-        Head()}},
+        Head()},
+       kSmallImage},
   };
 }
 
+namespace {
+
 // Runs `check` on each model, and names the one that fails.
 void ForEachCase(const DeviceUnderTest& device, const std::function<void(Bench&)>& check) {
-  for (const LayerCase& each : Cases()) {
+  for (const LayerCase& each : LayerCases()) {
     SCOPED_TRACE(each.name);
-    Bench bench(device, ImageModel(each.layers, each.in));
+    const Bench::Model model = ImageModel(each.layers, each.in);
+    if (absl::IsUnimplemented(Bench::WhyNot(device, model))) continue;
+    Bench bench(device, model);
     check(bench);
   }
 }
@@ -145,6 +148,15 @@ TEST_P(LayerConformance, TheSameStepsTwiceGiveTheSameBits) {
     EXPECT_EQ(bench.TrainBySgd(3), first);
     EXPECT_NE(first, start);
   });
+}
+
+TEST_P(LayerTwinConformance, EachLayerGivesWhatItGivesOnTheCpu) {
+  for (const LayerCase& each : LayerCases()) {
+    SCOPED_TRACE(each.name);
+    const Bench::Model model = ImageModel(each.layers, each.in);
+    if (absl::IsUnimplemented(Bench::WhyNot(GetParam(), model))) continue;
+    ExpectEqualToTheCpu(GetParam(), model);
+  }
 }
 
 Bench NormBench(const DeviceUnderTest& device) {
@@ -204,6 +216,22 @@ TEST_P(BatchNormConformance, AStepMovesTheRunningStatisticsByTheMomentum) {
     EXPECT_NEAR(PartOf(bench, "norm.running_var", bench.Values())[channel], 0.75 + 0.25 * variance,
                 1e-5);
   }
+}
+
+TEST_P(BatchNormConformance, AnAverageOfTheWeightsCopiesTheRunningStatistics) {
+  Bench bench = NormBench(GetParam());
+  const auto optimizer =
+      *bench.device().MakeOptimizer({SgdOptions{.learning_rate = 0.1}, 0, /*average_decay=*/0.75},
+                                    bench.layout(), bench.values(), bench.gradients());
+  for (int step = 1; step <= 2; ++step) {
+    bench.ForwardGradients();
+    optimizer->Step({.number = step});
+  }
+  const auto average = *ReadArray(bench.device(), optimizer->state().back().values);
+  for (const char* name : {"norm.running_mean", "norm.running_var"}) {
+    EXPECT_EQ(PartOf(bench, name, average), PartOf(bench, name, bench.Values())) << name;
+  }
+  EXPECT_NE(PartOf(bench, "norm.weight", average), PartOf(bench, "norm.weight", bench.Values()));
 }
 
 TEST_P(BatchNormConformance, EvaluationTakesTheRunningStatistics) {

@@ -60,6 +60,8 @@ std::vector<float> WithoutKeyBiases(const ParameterLayout& layout, std::vector<f
   return values;
 }
 
+}  // namespace
+
 void ExpectEqualToTheCpu(const DeviceUnderTest& device, const Bench::Model& model) {
   Bench bench(device, model), cpu(OneCpuThread(), model);
   bench.count_ = cpu.count_ = model.batch_size - 1;
@@ -74,6 +76,8 @@ void ExpectEqualToTheCpu(const DeviceUnderTest& device, const Bench::Model& mode
   cpu.Backward(0.5f);
   ExpectParametersNear(device, cpu.layout(), bench.Gradients(), cpu.Gradients(), device.tolerance);
 }
+
+namespace {
 
 TEST_P(TwinConformance, AnMlpGivesWhatItGivesOnTheCpu) {
   ExpectEqualToTheCpu(GetParam(), ImageModel(model::MlpPreset(), {1, 28, 28}));

@@ -1,8 +1,8 @@
-#include "worker/engine/device/cuda/kernels/cuda_attention.h"
+#include "worker/engine/device/cuda/attention/cuda_attention.h"
 
 #include <cfloat>
 
-#include "worker/engine/device/cuda/kernels/cuda_attention_tile.h"
+#include "worker/engine/device/cuda/attention/cuda_attention_tile.h"
 
 namespace dp::engine::cuda {
 namespace {

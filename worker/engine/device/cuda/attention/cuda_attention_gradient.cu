@@ -1,5 +1,5 @@
-#include "worker/engine/device/cuda/kernels/cuda_attention.h"
-#include "worker/engine/device/cuda/kernels/cuda_attention_tile.h"
+#include "worker/engine/device/cuda/attention/cuda_attention.h"
+#include "worker/engine/device/cuda/attention/cuda_attention_tile.h"
 
 namespace dp::engine::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "worker/engine/device/cuda/kernels/cuda_attention.h"
+#include "worker/engine/device/cuda/attention/cuda_attention.h"
 #include "worker/engine/device/cuda/kernels/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/kernels/cuda_warp.h"
 

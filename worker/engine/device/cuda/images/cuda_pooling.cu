@@ -1,12 +1,7 @@
-#include "worker/engine/device/cuda/kernels/cuda_pooling.h"
+#include "worker/engine/device/cuda/images/cuda_pooling.h"
 
-#include <algorithm>
-
-#include "worker/engine/device/cuda/kernels/cuda_for_each.h"
+#include "worker/engine/device/cuda/images/cuda_samples.h"
 #include "worker/engine/device/cuda/kernels/cuda_vector.h"
-
-// Places are found by division, and 64-bit division is slow. A launch therefore takes only as many
-// samples as have elements that 32 bits can count.
 
 namespace dp::engine::cuda {
 namespace {
@@ -79,18 +74,27 @@ struct ForwardOf {
     const Place at =
         PlaceOf<N>(static_cast<int>(first) / N, shape, shape.out_rows(), shape.out_columns());
     const int channels = static_cast<int>(shape.channels);
-    const T* corner = in +
-                      ((at.sample * shape.in_rows + at.row * shape.stride) * shape.in_columns +
-                       at.column * shape.stride) *
-                          channels +
-                      at.channel;
-    auto largest = Vector<T, N>::Load(corner);
-    uint8_t place[N] = {};
-    for (int row = 0; row < shape.kernel; ++row) {
-      for (int column = row == 0 ? 1 : 0; column < shape.kernel; ++column) {
+    const int first_row = at.row * shape.stride - shape.padding;
+    const int first_column = at.column * shape.stride - shape.padding;
+    const int begin_row = max(-first_row, 0), begin_column = max(-first_column, 0);
+    const int end_row = min(shape.kernel, shape.in_rows - first_row);
+    const int end_column = min(shape.kernel, shape.in_columns - first_column);
+    const T* image = in + int64_t{at.sample} * shape.in_rows * shape.in_columns * channels;
+    const auto load = [&](int row, int column) {
+      const int pixel = (first_row + row) * shape.in_columns + first_column + column;
+      return Vector<T, N>::Load(image + pixel * channels + at.channel);
+    };
+    auto largest = load(begin_row, begin_column);
+    uint8_t place[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      place[i] = static_cast<uint8_t>(begin_row * shape.kernel + begin_column);
+    }
+    for (int row = begin_row; row < end_row; ++row) {
+      for (int column = begin_column; column < end_column; ++column) {
         const int k = row * shape.kernel + column;
-        const int pixel = row * shape.in_columns + column;
-        const auto value = Vector<T, N>::Load(corner + pixel * channels);
+        if (k == begin_row * shape.kernel + begin_column) continue;
+        const auto value = load(row, column);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
           const float next = value.values[i];
@@ -122,12 +126,14 @@ struct BackwardOf {
     const Place at =
         PlaceOf<N>(static_cast<int>(first) / N, shape, shape.in_rows, shape.in_columns);
     Vector<T, N> sum = {};
-    const int last_row = min(at.row / shape.stride, shape.out_rows() - 1);
-    const int last_column = min(at.column / shape.stride, shape.out_columns() - 1);
-    for (int row = FirstWindow(at.row); row <= last_row; ++row) {
-      for (int column = FirstWindow(at.column); column <= last_column; ++column) {
-        const int in_window =
-            (at.row - row * shape.stride) * shape.kernel + (at.column - column * shape.stride);
+    // As if the padding were part of the image.
+    const int padded_row = at.row + shape.padding, padded_column = at.column + shape.padding;
+    const int last_row = min(padded_row / shape.stride, shape.out_rows() - 1);
+    const int last_column = min(padded_column / shape.stride, shape.out_columns() - 1);
+    for (int row = FirstWindow(padded_row); row <= last_row; ++row) {
+      for (int column = FirstWindow(padded_column); column <= last_column; ++column) {
+        const int in_window = (padded_row - row * shape.stride) * shape.kernel +
+                              (padded_column - column * shape.stride);
         const OutPlace window(shape, {at.sample, row, column, at.channel});
         AddFrom<N>(window, static_cast<uint8_t>(in_window), sum);
       }
@@ -160,33 +166,6 @@ struct BackwardOf {
     for (int i = 0; i < N; ++i) sum.values[i] += passes[i] ? gradient.values[i] : 0.0f;
   }
 };
-
-// A thread takes 4 channels where their number allows it: small networks have too few pixels for
-// more.
-template <typename Apply>
-cudaError_t ForEachChannels(cudaStream_t stream, int64_t size, int64_t channels,
-                            const Apply& apply) {
-  if (channels % 4 == 0) return ForEach<4>(stream, size, apply);
-  return ForEach<1>(stream, size, apply);
-}
-
-// Calls launch(first, part) until all samples are done, each time with as many samples from `first`
-// on as have inputs that 32 bits can count. A pooling has no padding, so outputs are no more than
-// inputs.
-template <typename Launch>
-cudaError_t ForSamples(const PoolingShape& shape, const Launch& launch) {
-  constexpr int64_t kElementsMax = int64_t{1} << 31;
-  if (shape.samples == 0) return cudaSuccess;
-  const int64_t sample_size = shape.in_size() / shape.samples;
-  const int64_t most = std::max<int64_t>((kElementsMax - 1) / std::max<int64_t>(sample_size, 1), 1);
-  for (int64_t first = 0; first < shape.samples; first += most) {
-    PoolingShape part = shape;
-    part.samples = std::min(most, shape.samples - first);
-    const cudaError_t result = launch(first, part);
-    if (result != cudaSuccess) return result;
-  }
-  return cudaSuccess;
-}
 
 }  // namespace
 

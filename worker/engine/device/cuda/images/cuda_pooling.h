@@ -2,7 +2,8 @@
 
 #include "worker/engine/device/cuda/kernels/cuda_types.h"
 
-// Max pooling of square windows without padding, over images with channels last (NHWC).
+// Max pooling of square windows, over images with channels last (NHWC). Padding is never the
+// largest; it is at most half a window, so every window has an element.
 
 namespace dp::engine::cuda {
 
@@ -13,12 +14,15 @@ struct PoolingShape {
   int in_columns = 0;
   int kernel = 0;  // at most kPoolingKernelMax
   int stride = 0;
+  int padding = 0;
   // Whether outputs, their places and their gradients are in PyTorch's order, for a flatten that
   // follows. Otherwise they have channels last, as inputs always do.
   bool plain = false;
 
-  DP_HOST_DEVICE int out_rows() const { return (in_rows - kernel) / stride + 1; }
-  DP_HOST_DEVICE int out_columns() const { return (in_columns - kernel) / stride + 1; }
+  DP_HOST_DEVICE int out_rows() const { return (in_rows + 2 * padding - kernel) / stride + 1; }
+  DP_HOST_DEVICE int out_columns() const {
+    return (in_columns + 2 * padding - kernel) / stride + 1;
+  }
   DP_HOST_DEVICE int64_t in_size() const { return samples * in_rows * in_columns * channels; }
   DP_HOST_DEVICE int64_t out_size() const {
     return samples * out_rows() * out_columns() * channels;

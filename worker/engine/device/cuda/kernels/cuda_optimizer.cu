@@ -48,6 +48,28 @@ struct SgdStepOf {
   }
 };
 
+// StepStatistics of nn/parameter.h for N values.
+struct StatisticsOf {
+  UpdateGroupsOnDevice groups;
+  int64_t begin;
+  const float* gradients;
+  float* values;
+
+  template <int N>
+  __device__ void At(int64_t of_range) const {
+    const int64_t i = begin + of_range;
+    const double momentum = groups.groups[groups.of_blocks[i / kUpdateBlock]].momentum;
+    const auto kept = static_cast<float>(1 - momentum), taken = static_cast<float>(momentum);
+    const auto measured = Vector<float, N>::Load(gradients + i);
+    auto value = Vector<float, N>::Load(values + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      value.values[k] = kept * value.values[k] + taken * measured.values[k];
+    }
+    value.Store(values + i);
+  }
+};
+
 // nn/moving_average.h for N values.
 struct AverageOf {
   const double* rest;
@@ -119,6 +141,12 @@ struct AdamWStepOf {
 
 cudaError_t StoreDouble(cudaStream_t stream, double value, double* place) {
   return Launch(stream, {1, 1}, StoreDoubleKernel, value, place);
+}
+
+cudaError_t StepStatistics(cudaStream_t stream, const UpdateGroupsOnDevice& groups,
+                           ValueRange range, const float* gradients, float* values) {
+  return ForEach<kElements>(stream, range.size,
+                            StatisticsOf{groups, range.first, gradients, values});
 }
 
 cudaError_t Average(cudaStream_t stream, const double* rest, ValueRange range, const float* values,

@@ -54,6 +54,10 @@ struct AdamWArrays {
 cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint8_t* of_blocks,
                         ValueRange range, AdamWArrays arrays);
 
+// StepStatistics of nn/parameter.h, for a range of statistics. `groups` have their momentum.
+cudaError_t StepStatistics(cudaStream_t stream, const UpdateGroupsOnDevice& groups,
+                           ValueRange range, const float* gradients, float* values);
+
 // nn/moving_average.h. `rest` is 1 - decay, in device memory; 1 takes the values as they are.
 cudaError_t Average(cudaStream_t stream, const double* rest, ValueRange range, const float* values,
                     float* average);

@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/overloaded.h"
 #include "worker/engine/device/cuda/layers/cuda_layers_planner.h"
 
 namespace dp::engine::cuda {
@@ -10,21 +9,8 @@ namespace {
 
 // The setting of a layer that the planner lacks; empty if it has all.
 std::string Lacking(const model::LayerKind& kind) {
-  return std::visit(Overloaded{[](const model::Conv2d& conv) -> std::string {
-                                 if (conv.groups > 1) return "groups";
-                                 return conv.dilation > 1 ? "dilation" : "";
-                               },
-                               [](const model::MaxPool2d& pool) -> std::string {
-                                 return pool.padding > 0 ? "padding" : "";
-                               },
-                               [](const model::Gelu& gelu) -> std::string {
-                                 return gelu.exact ? "approximate: none" : "";
-                               },
-                               [](const model::BatchNorm& norm) -> std::string {
-                                 return norm.sync ? "sync" : "";
-                               },
-                               [](const auto&) -> std::string { return ""; }},
-                    kind);
+  const auto* norm = std::get_if<model::BatchNorm>(&kind);
+  return norm != nullptr && norm->sync ? "sync" : "";
 }
 
 bool IsPlannable(const model::LayerKind& kind) {

@@ -10,7 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/model/pool_axis.h"
 #include "base/model/shape_check.h"
+#include "worker/engine/device/cuda/kernels/cuda_function.h"
 #include "worker/engine/device/cuda/runtime/cuda_arena_plan.h"
 #include "worker/engine/device/device.h"
 
@@ -35,30 +37,24 @@ struct ProgramArray {
   int last = 0;
 };
 
-// The functions of each value, by the layers that are one.
-enum class Function { kNone, kRelu, kGelu };
+// The functions by the layers that are one.
 constexpr Function FunctionOf(const model::Relu&) { return Function::kRelu; }
-constexpr Function FunctionOf(const model::Gelu&) { return Function::kGelu; }
+constexpr Function FunctionOf(const model::Gelu& gelu) {
+  return gelu.exact ? Function::kExactGelu : Function::kGelu;
+}
+constexpr Function FunctionOf(const model::Silu&) { return Function::kSilu; }
+constexpr Function FunctionOf(const model::Tanh&) { return Function::kTanh; }
+constexpr Function FunctionOf(const model::Sigmoid&) { return Function::kSigmoid; }
 
 // The kinds of layers that the planner knows.
 template <typename Kind, typename... Kinds>
 concept OneOf = (std::same_as<Kind, Kinds> || ...);
 template <typename Kind>
-concept PlannableKind =
-    OneOf<Kind, model::Linear, model::TiedLinear, model::Conv2d, model::Relu, model::Gelu,
-          model::MaxPool2d, model::Flatten, model::Dropout, model::Embedding, model::Positions,
-          model::LayerNorm, model::CausalAttention, model::Add>;
-constexpr absl::string_view NameOf(Function function) {
-  switch (function) {
-    case Function::kRelu:
-      return model::Relu::kName;
-    case Function::kGelu:
-      return model::Gelu::kName;
-    case Function::kNone:
-      break;
-  }
-  return "";
-}
+concept PlannableKind = model::ElementFunction<Kind> ||
+    OneOf<Kind, model::Linear, model::TiedLinear, model::Conv2d, model::MaxPool2d, model::Flatten,
+          model::Dropout, model::Embedding, model::Positions, model::LayerNorm,
+          model::CausalAttention, model::Add, model::Conv1d, model::AvgPool2d,
+          model::AdaptiveAvgPool2d, model::BatchNorm>;
 
 // `count` matrices one after another.
 struct MatrixRun {
@@ -67,7 +63,8 @@ struct MatrixRun {
   int64_t columns = 0;
 };
 
-// A convolution or a pooling over images with channels last. A pooling has `in` equal to `out`.
+// A convolution or a pooling over images with channels last. A pooling has `in` equal to `out`. A
+// sequence is an image of one row.
 struct Window {
   int64_t samples = 0;
   int64_t rows = 0;
@@ -77,6 +74,22 @@ struct Window {
   int64_t kernel = 0;
   int64_t stride = 1;
   int64_t padding = 0;
+  int64_t dilation = 1;
+  int64_t groups = 1;
+  bool one_row = false;  // windows, strides and padding are along columns alone
+
+  int64_t places() const { return one_row ? kernel : kernel * kernel; }  // of a window
+  int64_t group_in() const { return in / groups; }
+  int64_t weights() const { return out * group_in() * places(); }
+};
+
+// samples x places x channels.
+struct ChannelRows {
+  int64_t samples = 0;
+  int64_t places = 0;
+  int64_t channels = 0;
+
+  int64_t size() const { return samples * places * channels; }
 };
 
 struct LinearSize {
@@ -146,6 +159,21 @@ struct Pool {
   ArrayId in, places, out;
   bool plain;
 };
+struct MeanPool {
+  int64_t samples, channels;
+  model::PoolAxis rows, columns;
+  ArrayId in, out;
+};
+// Training measures the batch; evaluation takes the running moments, which are parameters. With
+// `relu`, negative results become 0.
+struct BatchNorm {
+  ChannelRows shape;
+  double epsilon;
+  ArrayId in;
+  int weight, bias, running_mean, running_variance;
+  bool relu;
+  ArrayId mean, deviation, variance, out;  // by channel, but `out`
+};
 struct Apply {
   Function function;
   ArrayId in;
@@ -185,7 +213,8 @@ struct CrossEntropy {
   ArrayId logits, gradient;
 };
 
-// in_gradient = out_gradient times the derivative. `saved` is a ReLU's output or a GELU's input.
+// in_gradient = out_gradient times the derivative. `saved` is the function's output
+// where SavesOutput(function), else its input.
 struct ApplyGradient {
   Function function;
   ArrayId saved, out_gradient;
@@ -235,6 +264,24 @@ struct PoolGradient {
   ArrayId out_gradient, places, relu_out, in_gradient;
   bool plain;
 };
+struct MeanPoolGradient {
+  int64_t samples, channels;
+  model::PoolAxis rows, columns;
+  ArrayId out_gradient, in_gradient;
+};
+// `relu_out` is BatchNorm's `out` where it has a ReLU. `in_gradient` may be kNone.
+struct BatchNormGradient {
+  ChannelRows shape;
+  ArrayId in, relu_out, out_gradient;
+  int weight, bias;
+  ArrayId mean, deviation, in_gradient;
+};
+// Passes a batch's measurements on as the gradients of the running moments.
+struct PassStatistics {
+  ArrayId mean, variance;
+  int running_mean, running_variance;
+  int64_t channels, rows_per_sample;  // of the loss
+};
 // `in` is Norm's sum. in_gradient includes `shortcut`, where there is one.
 struct NormGradient {
   ArrayId in, out_gradient, shortcut;
@@ -264,10 +311,11 @@ struct EmbeddingGradient {
 
 using OperationKind =
     std::variant<op::TakeImages, op::Embed, op::AddPositions, op::Norm, op::Linear, op::OrderWeight,
-                 op::Convolve, op::Pool, op::Apply, op::Sum, op::Drop, op::Transpose, op::Attend,
-                 op::Convert, op::CrossEntropy, op::ApplyGradient, op::BiasGradient,
-                 op::LinearWeightGradient, op::LinearInputGradient, op::ConvolutionWeightGradient,
-                 op::ConvolutionInputGradient, op::PoolGradient, op::NormGradient,
+                 op::Convolve, op::Pool, op::MeanPool, op::BatchNorm, op::Apply, op::Sum, op::Drop,
+                 op::Transpose, op::Attend, op::Convert, op::CrossEntropy, op::ApplyGradient,
+                 op::BiasGradient, op::LinearWeightGradient, op::LinearInputGradient,
+                 op::ConvolutionWeightGradient, op::ConvolutionInputGradient, op::PoolGradient,
+                 op::MeanPoolGradient, op::BatchNormGradient, op::PassStatistics, op::NormGradient,
                  op::AttendGradient, op::PositionsGradient, op::ZeroGradient,
                  op::EmbeddingGradient>;
 
@@ -314,7 +362,8 @@ struct LayerProgramOptions {
 };
 
 // Fuses into one operation each:
-// - a convolution with the ReLU behind it, or a linear layer with the ReLU or GELU behind it;
+// - a convolution or a batch norm with the ReLU behind it, or a linear layer with the ReLU or GELU
+//   behind it;
 // - an add with the norm behind it; an embedding with its positions;
 // - a pooling with the backward half of the ReLU before it;
 // - the product that gives the gradient of a GELU's output with the gradient of the GELU;

@@ -18,13 +18,18 @@ int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; 
 size_t LayerPlanner::PlanKind(const model::Linear& linear, size_t i, ValueId in) {
   const int weight = ParameterOf(layers_[i].name + ".weight");
   const int bias = ParameterOf(layers_[i].name + ".bias");
-  Function function = Function::kNone;
-  if (Chained(i) && IsKind<model::Relu>(i + 1)) function = Function::kRelu;
-  if (Chained(i) && IsKind<model::Gelu>(i + 1)) function = Function::kGelu;
+  const Function function = FusedFunction(i);
   const size_t last = function == Function::kNone ? i : i + 1;
   PlanLinear({Rows(in), linear.in, linear.out}, weight, bias, function, last, in,
              /*complete_weight=*/true);
   return last - i + 1;
+}
+
+Function LayerPlanner::FusedFunction(size_t i) const {
+  if (!Chained(i)) return Function::kNone;
+  if (IsKind<model::Relu>(i + 1)) return Function::kRelu;
+  const auto* gelu = std::get_if<model::Gelu>(&layers_[i + 1].kind);
+  return gelu != nullptr && !gelu->exact ? Function::kGelu : Function::kNone;
 }
 
 size_t LayerPlanner::PlanKind(const model::TiedLinear& tied, size_t i, ValueId in) {
@@ -114,7 +119,7 @@ size_t LayerPlanner::PlanFunction(Function function, size_t i, ValueId in) {
   Emit(op::Apply{function, from, size, out}, {from, out});
   backward_.push_back([=, this] {
     if (!values_[in].needs_gradient) return;
-    const ArrayId saved = function == Function::kRelu ? out : from;
+    const ArrayId saved = SavesOutput(function) ? out : from;
     AddGradient(in, ApplyGradient(function, saved, TakeGradient(given), size));
   });
   return 1;

@@ -18,7 +18,25 @@ std::string Words(std::initializer_list<std::string> words) {
 
 std::string If(bool is, absl::string_view word) { return is ? std::string(word) : ""; }
 
-std::string Text(Function function) { return std::string(NameOf(function)); }
+std::string Text(Function function) {
+  switch (function) {
+    case Function::kRelu:
+      return model::Relu::kName;
+    case Function::kGelu:
+      return model::Gelu::kName;
+    case Function::kExactGelu:
+      return absl::StrCat("exact ", model::Gelu::kName);
+    case Function::kSilu:
+      return model::Silu::kName;
+    case Function::kTanh:
+      return model::Tanh::kName;
+    case Function::kSigmoid:
+      return model::Sigmoid::kName;
+    case Function::kNone:
+      break;
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -42,6 +60,10 @@ std::string Describe(const OperationKind& kind) {
           },
           [](const op::Pool& o) {
             return Words({"pool", If(o.plain, "plain")});
+          },
+          [](const op::MeanPool&) { return std::string("mean pool"); },
+          [](const op::BatchNorm& o) {
+            return Words({"batch norm", If(o.relu, "relu")});
           },
           [](const op::Apply& o) { return Text(o.function); },
           [](const op::Sum&) { return std::string("sum"); },
@@ -80,6 +102,11 @@ std::string Describe(const OperationKind& kind) {
             return Words(
                 {"pool", If(o.plain, "plain"), If(o.relu_out != kNone, "relu"), "gradient"});
           },
+          [](const op::MeanPoolGradient&) { return std::string("mean pool gradient"); },
+          [](const op::BatchNormGradient& o) {
+            return Words({"batch norm", If(o.relu_out != kNone, "relu"), "gradient"});
+          },
+          [](const op::PassStatistics&) { return std::string("pass statistics"); },
           [](const op::NormGradient& o) {
             return Words({"norm", If(o.shortcut != kNone, "shortcut"), "gradient"});
           },

@@ -34,6 +34,10 @@ LayerProgram LayerPlanner::Plan() {
     backward_.pop_back();
     if (values_[final_].needs_gradient) emit();
   }
+  for (op::PassStatistics& each : statistics_) {
+    each.rows_per_sample = program_.cross_entropy().rows_per_sample;
+    Emit(each, {each.mean, each.variance}, {each.running_variance, each.running_mean});
+  }
   Finish();
   return std::move(program_);
 }

@@ -88,6 +88,8 @@ class LayerPlanner {
   // --- Layers. Each method returns how many layers it has planned, from `i` on.
   size_t PlanLayer(size_t i, ValueId in);
   size_t PlanKind(const model::Linear& linear, size_t i, ValueId in);
+  // The function behind linear layer `i` that the library computes with the product.
+  Function FusedFunction(size_t i) const;
   size_t PlanKind(const model::TiedLinear& tied, size_t i, ValueId in);
   int64_t Rows(ValueId value) const { return SizeOf(value) / values_[value].shape.back(); }
   void PlanLinear(const LinearSize& size, int weight, int bias, Function function, size_t last,
@@ -101,13 +103,25 @@ class LayerPlanner {
   ArrayId ApplyGradient(Function function, ArrayId saved, ArrayId gradient, int64_t size);
   void InputGradient(const LinearSize& size, ArrayId gradient, int weight, ValueId in);
   size_t PlanKind(const model::Conv2d& conv, size_t i, ValueId in);
-  void PlanConvolution(const Window& window, size_t i, ValueId in, size_t last, bool relu,
-                       bool relu_gradient);
-  template <OneOf<model::Relu, model::Gelu> Kind>
+  size_t PlanKind(const model::Conv1d& conv, size_t i, ValueId in);
+  // How a convolution does the ReLU behind it.
+  struct ConvolutionRelu {
+    bool forward = false;
+    bool backward = false;
+  };
+  // Gives the output of convolution `i`, of shape `out`.
+  ValueId PlanConvolution(const Window& window, size_t i, ValueId in, const model::Shape& out,
+                          ConvolutionRelu relu);
+  template <model::ElementFunction Kind>
   size_t PlanKind(const Kind& kind, size_t i, ValueId in) {
     return PlanFunction(FunctionOf(kind), i, in);
   }
   size_t PlanFunction(Function function, size_t i, ValueId in);
+  size_t PlanKind(const model::BatchNorm& norm, size_t i, ValueId in);
+  size_t PlanKind(const model::AvgPool2d& pool, size_t i, ValueId in);
+  size_t PlanKind(const model::AdaptiveAvgPool2d&, size_t i, ValueId in);
+  void PlanMeanPool(const model::PoolAxis& rows, const model::PoolAxis& columns, size_t i,
+                    ValueId in);
   size_t PlanKind(const model::MaxPool2d& pool, size_t i, ValueId in);
   // Whether pooling layer `i` alone reads a ReLU that alone reads a convolution.
   bool FollowsConvolutionAndRelu(size_t i) const;
@@ -119,6 +133,10 @@ class LayerPlanner {
 
   // Gives the same array under another shape if `in` already has PyTorch's order.
   ValueId InPlainOrder(ValueId in, const model::Shape& shape);
+  // Gives `in`, an array in PyTorch's order, as images of one row, with channels last.
+  ValueId AsOneRow(ValueId in);
+  // Gives `in` transposed, under another shape.
+  ValueId Transposed(ValueId in, const MatrixRun& there, const model::Shape& shape);
   size_t PlanKind(const model::Dropout& dropout, size_t i, ValueId in);
   size_t PlanKind(const model::Embedding&, size_t i, ValueId);
   bool Tied(const std::string& embedding) const;
@@ -151,6 +169,7 @@ class LayerPlanner {
   std::vector<Value> values_;
   std::vector<ValueId> given_;                   // by layer; -1 where a fusion hides it
   std::vector<std::function<void()>> backward_;  // run from the last to the first
+  std::vector<op::PassStatistics> statistics_;   // from the last layer to the first
   absl::flat_hash_map<ArrayId, int> holders_;    // how many values hold each gradient
   ValueId final_ = -1;
   bool logits_in_place_ = false;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "worker/engine/device/cuda/kernels/cuda_attention.h"
+#include "worker/engine/device/cuda/attention/cuda_attention.h"
 #include "worker/engine/device/cuda/libraries/cuda_cudnn_graph.h"
 
 namespace dp::engine::cuda {

@@ -49,23 +49,27 @@ void AddForward(const ConvolutionShape& shape, const CudnnGraph::Window& window,
 
 std::string Describe(const ConvolutionShape& shape, ConvolutionPass pass) {
   const bool forward = pass == ConvolutionPass::kForward;
-  return absl::StrCat("conv ", PassName(pass), " n=", shape.batch, " ", shape.height, "x",
-                      shape.width, "x", shape.in, ">", shape.out, " k=", shape.kernel,
-                      " s=", shape.stride, " p=", shape.padding, " ", Name(shape.type),
-                      forward && shape.bias ? " bias" : "", forward && shape.relu ? " relu" : "",
-                      shape.tf32 ? " tf32" : "");
+  return absl::StrCat(
+      "conv ", PassName(pass), " n=", shape.batch, " ", shape.height, "x", shape.width, "x",
+      shape.in, ">", shape.out, " k=", shape.kernel, " s=", shape.stride, " p=", shape.padding,
+      shape.dilation > 1 ? absl::StrCat(" d=", shape.dilation) : "",
+      shape.groups > 1 ? absl::StrCat(" g=", shape.groups) : "", shape.one_row ? " 1d " : " ",
+      Name(shape.type), forward && shape.bias ? " bias" : "", forward && shape.relu ? " relu" : "",
+      shape.tf32 ? " tf32" : "");
 }
 
 ConvolutionLayouts LayoutsOf(const ConvolutionShape& shape) {
   return {.in = ChannelsLast(shape.batch, shape.in, shape.height, shape.width),
-          .weight = ChannelsLast(shape.out, shape.in, shape.kernel, shape.kernel),
+          .weight = ChannelsLast(shape.out, shape.group_in(), shape.kernel_rows(), shape.kernel),
           .bias = ChannelsLast(1, shape.out, 1, 1),
           .out = ChannelsLast(shape.batch, shape.out, shape.out_height(), shape.out_width())};
 }
 
 CudnnGraph MakeGraph(const ConvolutionShape& shape, ConvolutionPass pass) {
   CudnnGraph graph;
-  const CudnnGraph::Window window{.stride = shape.stride, .padding = shape.padding};
+  const CudnnGraph::Window window{.strides = {shape.row_stride(), shape.stride},
+                                  .padding = {shape.row_padding(), shape.padding},
+                                  .dilations = {shape.dilation, shape.dilation}};
   if (pass == ConvolutionPass::kForward) {
     AddForward(shape, window, &graph);
     return graph;

@@ -11,8 +11,9 @@ namespace dp::engine::cuda {
 enum class ConvolutionPass { kForward, kBackwardData, kBackwardFilter };
 
 // A square convolution over images of batch x height x width x channels: model::Conv2d with
-// channels last. Its weights are out x kernel x kernel x in. With multiples of 8 channels
-// bfloat16's tensor cores reach their full speed.
+// channels last; or over sequences, whose height is 1: model::Conv1d. Its weights are out x kernel
+// x kernel x in of a group, for sequences out x 1 x kernel x in of a group. With multiples of 8
+// channels bfloat16's tensor cores reach their full speed.
 struct ConvolutionShape {
   int64_t batch = 0;
   int64_t height = 0;
@@ -27,9 +28,21 @@ struct ConvolutionShape {
   bool bias = false;
   bool relu = false;
   bool tf32 = false;  // rounds float32 factors to TF32's 10 bits; otherwise computes in full
+  int64_t groups = 1;
+  int64_t dilation = 1;
+  bool one_row = false;  // a sequence
 
-  int64_t out_height() const { return (height + 2 * padding - kernel) / stride + 1; }
-  int64_t out_width() const { return (width + 2 * padding - kernel) / stride + 1; }
+  int64_t kernel_rows() const { return one_row ? 1 : kernel; }
+  int64_t row_stride() const { return one_row ? 1 : stride; }
+  int64_t row_padding() const { return one_row ? 0 : padding; }
+  int64_t places() const { return kernel_rows() * kernel; }  // of a window
+  int64_t group_in() const { return in / groups; }
+  int64_t out_height() const {
+    return (height + 2 * row_padding() - (kernel_rows() - 1) * dilation - 1) / row_stride() + 1;
+  }
+  int64_t out_width() const {
+    return (width + 2 * padding - (kernel - 1) * dilation - 1) / stride + 1;
+  }
 };
 
 // For the cache and for errors: "conv forward n=8 28x28x16>32 k=3 s=1 p=1 float32 bias relu".

@@ -196,19 +196,15 @@ void CudnnGraph::Reshape(Tensor x, Tensor to) {
 }
 
 CudnnDescriptor CudnnGraph::MakeWindow(const Window& window) {
-  using Pair = std::array<int64_t, 2>;
-  const Pair strides = {window.stride, window.stride};
-  const Pair padding = {window.padding, window.padding};
-  const Pair dilations = {1, 1};
-  const auto pair = [](const Pair& values) { return absl::Span<const int64_t>(values); };
+  const auto pair = [](const Window::Pair& values) { return absl::Span<const int64_t>(values); };
   CudnnDescriptor made(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   made.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, int64_t{2});
   made.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
   made.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION);
-  made.Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, pair(strides));
-  made.Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, pair(padding));
-  made.Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, pair(padding));
-  made.Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, pair(dilations));
+  made.Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, pair(window.strides));
+  made.Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, pair(window.padding));
+  made.Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, pair(window.padding));
+  made.Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, pair(window.dilations));
   return made;
 }
 

@@ -116,8 +116,10 @@ class CudnnGraph {
 
   // Two-dimensional cross-correlations. Axes are samples or outputs, channels, rows, columns.
   struct Window {
-    int64_t stride = 1;
-    int64_t padding = 0;
+    using Pair = std::array<int64_t, 2>;  // along rows and along columns
+    Pair strides = {1, 1};
+    Pair padding = {0, 0};
+    Pair dilations = {1, 1};
   };
   void ConvolveForward(const Window& window, Tensor in, Tensor weight, Tensor out);
   void ConvolveBackwardData(const Window& window, Tensor out_gradient, Tensor weight,

@@ -7,6 +7,7 @@
 
 #include "worker/engine/device/cuda/libraries/cuda_attention_graph.h"
 #include "worker/engine/device/cuda/libraries/cuda_convolution_graph.h"
+#include "worker/engine/device/cuda/testing/cuda_convolution_terms.h"
 #include "worker/engine/device/cuda/testing/cuda_cudnn_on_host.h"
 #include "worker/engine/device/cuda/testing/cuda_testing.h"
 
@@ -99,7 +100,7 @@ struct Convolution {
   explicit Convolution(const ConvolutionShape& of)
       : shape(of),
         in(RandomValues<float>(of.batch * of.height * of.width * of.in, 1)),
-        weight(RandomValues<float>(of.out * of.kernel * of.kernel * of.in, 2)),
+        weight(RandomValues<float>(of.out * of.places() * of.group_in(), 2)),
         bias(RandomValues<float>(of.out, 3)),
         out(RandomValues<float>(of.batch * of.out_height() * of.out_width() * of.out, 4)) {}
 
@@ -109,33 +110,30 @@ struct Convolution {
     }
     return {in.data(), weight.data(), out.data()};
   }
-  // Calls `each` with the places of every input and weight that are multiplied, and of the output
-  // that their product is added to.
-  void ForEachProduct(const std::function<void(int64_t in, int64_t weight, int64_t out)>& each) {
-    const ConvolutionShape& s = shape;
-    for (int64_t y = 0; y < static_cast<int64_t>(out.size()); ++y) {
-      const int64_t column = y / s.out % s.out_width();
-      const int64_t row = y / s.out / s.out_width() % s.out_height();
-      const int64_t sample = y / s.out / s.out_width() / s.out_height();
-      for (int64_t w = 0; w < s.kernel * s.kernel * s.in; ++w) {
-        const int64_t in_row = row * s.stride - s.padding + w / s.in / s.kernel;
-        const int64_t in_column = column * s.stride - s.padding + w / s.in % s.kernel;
-        if (in_row < 0 || in_row >= s.height || in_column < 0 || in_column >= s.width) continue;
-        each(((sample * s.height + in_row) * s.width + in_column) * s.in + w % s.in,
-             y % s.out * s.kernel * s.kernel * s.in + w, y);
-      }
-    }
-  }
 
   ConvolutionShape shape;
   Floats in, weight, bias, out;
 };
 
+ConvolutionShape Grouped(ConvolutionShape shape, int64_t groups, int64_t dilation) {
+  shape.groups = groups;
+  shape.dilation = dilation;
+  return shape;
+}
+
+ConvolutionShape Sequence(ConvolutionShape shape) {
+  shape.one_row = true;
+  return shape;
+}
+
 std::vector<ConvolutionShape> ConvolutionShapes() {
   return {{2, 6, 5, 1, 4, 3, 1, 1, ElementType::kFloat32, true, true},
           {2, 5, 4, 3, 2, 3, 1, 1, ElementType::kFloat32, true, false},
           {1, 9, 7, 2, 3, 5, 2, 2, ElementType::kFloat32, false, true},
-          {1, 4, 4, 2, 3, 1, 1, 0, ElementType::kFloat32, false, false}};
+          {1, 4, 4, 2, 3, 1, 1, 0, ElementType::kFloat32, false, false},
+          Grouped({2, 6, 5, 6, 4, 3, 1, 1, ElementType::kFloat32, true, true}, 2, 1),
+          Grouped({1, 9, 8, 3, 3, 3, 2, 2, ElementType::kFloat32, true, false}, 3, 2),
+          Sequence({2, 1, 9, 4, 6, 3, 2, 2, ElementType::kFloat32, true, true})};
 }
 
 TEST(CudnnGraphTest, ConvolutionsForwardAreTheDefinition) {
@@ -144,7 +142,7 @@ TEST(CudnnGraphTest, ConvolutionsForwardAreTheDefinition) {
     Floats expected(conv.out.size());
     for (size_t i = 0; i < expected.size(); ++i) expected[i] = conv.bias[i % shape.out];
     if (!shape.bias) std::fill(expected.begin(), expected.end(), 0.0f);
-    conv.ForEachProduct([&](int64_t in, int64_t weight, int64_t out) {
+    ForEachConvolutionTerm(shape, [&](int64_t in, int64_t weight, int64_t out) {
       expected[out] += conv.in[in] * conv.weight[weight];
     });
     for (float& value : expected) value = shape.relu ? std::max(value, 0.0f) : value;
@@ -158,7 +156,7 @@ TEST(CudnnGraphTest, ConvolutionsBackwardAreTheDefinition) {
   for (const ConvolutionShape& shape : ConvolutionShapes()) {
     Convolution conv(shape);
     Floats in_gradient(conv.in.size()), weight_gradient(conv.weight.size());
-    conv.ForEachProduct([&](int64_t in, int64_t weight, int64_t out) {
+    ForEachConvolutionTerm(shape, [&](int64_t in, int64_t weight, int64_t out) {
       in_gradient[in] += conv.out[out] * conv.weight[weight];
       weight_gradient[weight] += conv.out[out] * conv.in[in];
     });

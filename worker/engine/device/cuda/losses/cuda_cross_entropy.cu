@@ -1,12 +1,12 @@
-#include "worker/engine/device/cuda/kernels/cuda_cross_entropy.h"
+#include "worker/engine/device/cuda/losses/cuda_cross_entropy.h"
 
 #include <cfloat>
 
 #include "worker/engine/device/cuda/kernels/cuda_exponential.h"
 #include "worker/engine/device/cuda/kernels/cuda_launch_kernel.h"
-#include "worker/engine/device/cuda/kernels/cuda_narrow_rows.h"
 #include "worker/engine/device/cuda/kernels/cuda_vector.h"
 #include "worker/engine/device/cuda/kernels/cuda_warp.h"
+#include "worker/engine/device/cuda/losses/cuda_narrow_rows.h"
 
 namespace dp::engine::cuda {
 namespace {

@@ -160,6 +160,7 @@ absl::StatusOr<CudaOptimizer::Shared> CudaOptimizer::MakeShared(DeviceContext& c
   DP_ASSIGN_OR_RETURN(shared.rate, DeviceBuffer::Allocate(sizeof(double)));
   DP_ASSIGN_OR_RETURN(shared.clipped, Copied(context, absl::MakeConstSpan(&unclipped, 1)));
   shared.trained = TrainedRanges(layout);
+  shared.statistics_begin = layout.Trained().size;
   const UpdateBlocks blocks = UpdateBlocksOf(
       layout, [&](const Parameter& parameter) { return GroupBy(options, parameter); });
   DP_ASSIGN_OR_RETURN(shared.groups, Copied(context, absl::MakeConstSpan(blocks.groups)));
@@ -220,10 +221,23 @@ absl::Status CudaOptimizer::Prepare(const OptimizerStep& step) {
 
 absl::Status CudaOptimizer::QueueUpdate(ValueRange range, bf16* rounded) {
   DP_RETURN_IF_ERROR(QueueOwnUpdate(range, rounded));
-  if (shared_.average_decay > 0) {
-    DP_CUDA_RETURN_IF_ERROR(Average(context_.stream(), shared_.rest.as<double>(), range,
-                                    shared_.values.data(), shared_.average.as<float>()));
-  }
+  const int64_t end = range.first + range.size;
+  const int64_t first = std::max(range.first, shared_.statistics_begin);
+  const ValueRange statistics = {first, std::max<int64_t>(end - first, 0)};
+  DP_CUDA_RETURN_IF_ERROR(StepStatistics(context_.stream(), groups(), statistics,
+                                         shared_.gradients.data(), shared_.values.data()));
+  if (shared_.average_decay == 0) return absl::OkStatus();
+  DP_CUDA_RETURN_IF_ERROR(Average(context_.stream(), shared_.rest.as<double>(), range,
+                                  shared_.values.data(), shared_.average.as<float>()));
+  return QueueCopy(statistics);
+}
+
+// Statistics are averages already. torch's AveragedModel copies such buffers, too.
+absl::Status CudaOptimizer::QueueCopy(ValueRange statistics) {
+  if (statistics.size == 0) return absl::OkStatus();
+  DP_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(
+      shared_.average.as<float>() + statistics.first, shared_.values.data() + statistics.first,
+      statistics.size * sizeof(float), cudaMemcpyDeviceToDevice, context_.stream()));
   return absl::OkStatus();
 }
 

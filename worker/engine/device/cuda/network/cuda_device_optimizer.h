@@ -30,8 +30,9 @@ class CudaOptimizer : public Optimizer {
     DeviceBuffer clipped;  // a ClippedNorm
     DeviceBuffer sums;     // with clip_norm: a double for each chunk of the gradients
     std::vector<ValueRange> trained;
-    DeviceBuffer groups;     // UpdateGroup
-    DeviceBuffer of_blocks;  // uint8
+    int64_t statistics_begin = 0;  // running statistics are the values from here on
+    DeviceBuffer groups;           // UpdateGroup
+    DeviceBuffer of_blocks;        // uint8
     double average_decay = 0;
     DeviceBuffer rest;     // a double: the part of the next values that the average takes
     DeviceBuffer average;  // with average_decay
@@ -79,6 +80,7 @@ class CudaOptimizer : public Optimizer {
 
  private:
   absl::Status QueueNorm();
+  absl::Status QueueCopy(ValueRange statistics);
 
   const Shared shared_;
   // In device memory, for steps that are queued from now on.

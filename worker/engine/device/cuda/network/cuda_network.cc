@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "worker/engine/device/cuda/kernels/cuda_cast.h"
-#include "worker/engine/device/cuda/kernels/cuda_cross_entropy.h"
 #include "worker/engine/device/cuda/kernels/cuda_elementwise.h"
+#include "worker/engine/device/cuda/losses/cuda_cross_entropy.h"
 #include "worker/engine/device/cuda/network/cuda_network_shapes.h"
 #include "worker/engine/device/cuda/runtime/cuda_status.h"
 

@@ -21,10 +21,9 @@ Epilogue EpilogueOf(const op::Linear& o) {
       return Epilogue::kBiasRelu;
     case Function::kGelu:
       return Epilogue::kBiasGeluAux;
-    case Function::kNone:
-      break;
+    default:
+      return Epilogue::kBias;
   }
-  return Epilogue::kBias;
 }
 
 // The work that a product leaves undone: the bias, and the function from `from` to `to`.
@@ -40,12 +39,10 @@ struct LinearRest {
     const bool relu = function == Function::kRelu;
     if (bias != nullptr) {
       const cudaError_t added = AddBias(stream, bias, shape, relu, from);
-      if (added != cudaSuccess) return added;
-    } else if (relu) {
-      return ReluForward<T>(stream, from, shape.size(), to);
+      if (relu || added != cudaSuccess) return added;
     }
-    if (function != Function::kGelu) return cudaSuccess;
-    return GeluForward<T>(stream, from, shape.size(), to);
+    if (function == Function::kNone) return cudaSuccess;
+    return FunctionForward<T>(stream, function, from, shape.size(), to);
   }
 };
 
@@ -194,22 +191,15 @@ MadeOperation OperationMaker<T>::operator()(const op::LinearInputGradient& o) co
   const int64_t size = o.size.rows * o.size.in;
   return Faster(parts.planning, whole, OfGemm(BoundGemm::Make(parts, whole, with_gelu)),
                 OfGemmAnd(plain, [=](cudaStream_t stream) {
-                  return GeluBackward<T>(stream, gelu, gradient, size, gradient);
+                  return FunctionBackward<T>(stream, Function::kGelu, gelu, gradient, size,
+                                             gradient);
                 }));
 }
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::Apply& o) const {
   return MakeLaunch([o, in = array<T>(o.in), out = array<T>(o.out)](cudaStream_t stream) {
-    switch (o.function) {
-      case Function::kRelu:
-        return ReluForward<T>(stream, in, o.size, out);
-      case Function::kGelu:
-        return GeluForward<T>(stream, in, o.size, out);
-      case Function::kNone:
-        break;
-    }
-    return cudaErrorInvalidValue;
+    return FunctionForward<T>(stream, o.function, in, o.size, out);
   });
 }
 
@@ -217,15 +207,7 @@ template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::ApplyGradient& o) const {
   return MakeLaunch([o, saved = array<T>(o.saved), gradient = array<T>(o.out_gradient),
                      out = array<T>(o.in_gradient)](cudaStream_t stream) {
-    switch (o.function) {
-      case Function::kRelu:
-        return ReluBackward<T>(stream, saved, gradient, o.size, out);
-      case Function::kGelu:
-        return GeluBackward<T>(stream, saved, gradient, o.size, out);
-      case Function::kNone:
-        break;
-    }
-    return cudaErrorInvalidValue;
+    return FunctionBackward<T>(stream, o.function, saved, gradient, o.size, out);
   });
 }
 

@@ -5,9 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "worker/engine/device/cuda/images/cuda_mean_pooling.h"
+#include "worker/engine/device/cuda/images/cuda_pooling.h"
 #include "worker/engine/device/cuda/kernels/cuda_cast.h"
 #include "worker/engine/device/cuda/kernels/cuda_elementwise.h"
-#include "worker/engine/device/cuda/kernels/cuda_pooling.h"
 #include "worker/engine/device/cuda/kernels/cuda_transpose.h"
 #include "worker/engine/device/cuda/network/cuda_network_convolution.h"
 #include "worker/engine/device/cuda/network/cuda_network_operation.h"
@@ -24,6 +25,7 @@ PoolingShape PoolingOf(const Window& w, bool plain) {
           .in_columns = static_cast<int>(w.columns),
           .kernel = static_cast<int>(w.kernel),
           .stride = static_cast<int>(w.stride),
+          .padding = static_cast<int>(w.padding),
           .plain = plain};
 }
 
@@ -38,7 +40,16 @@ ConvolutionShape ConvolutionOf(const Window& w, bool tf32) {
           .stride = w.stride,
           .padding = w.padding,
           .type = ElementOf<T>(),
-          .tf32 = tf32};
+          .tf32 = tf32,
+          .groups = w.groups,
+          .dilation = w.dilation,
+          .one_row = w.one_row};
+}
+
+// Those of a mean pooling, and of its gradient.
+template <typename Operation>
+MeanPoolingShape MeanPoolingOf(const Operation& o) {
+  return {o.samples, o.channels, o.rows, o.columns};
 }
 
 }  // namespace
@@ -97,8 +108,7 @@ MadeOperation OperationMaker<T>::operator()(const op::ConvolutionWeightGradient&
       .in = array<T>(o.in),
       .weight = ordered == nullptr ? static_cast<void*>(gradient) : ordered,
       .out = array<T>(o.out_gradient)};
-  const int64_t places = o.window.kernel * o.window.kernel;
-  const Matrices shape = {o.window.out, places, o.window.in};
+  const Matrices shape = {o.window.out, o.window.places(), o.window.group_in()};
   DP_ASSIGN_OR_RETURN(std::unique_ptr<CudaOperation> pass,
                       MakeConvolutionPass(parts, ConvolutionOf<T>(o.window, tf32()),
                                           ConvolutionPass::kBackwardFilter, operands));
@@ -137,6 +147,22 @@ MadeOperation OperationMaker<T>::operator()(const op::PoolGradient& o) const {
   });
 }
 
+template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::MeanPool& o) const {
+  return MakeLaunch(
+      [shape = MeanPoolingOf(o), in = array<T>(o.in), out = array<T>(o.out)](cudaStream_t stream) {
+        return MeanPoolForward<T>(stream, in, shape, out);
+      });
+}
+
+template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::MeanPoolGradient& o) const {
+  return MakeLaunch([shape = MeanPoolingOf(o), gradient = array<T>(o.out_gradient),
+                     in_gradient = array<T>(o.in_gradient)](cudaStream_t stream) {
+    return MeanPoolBackward<T>(stream, gradient, shape, in_gradient);
+  });
+}
+
 template MadeOperation OperationMaker<float>::operator()(const op::TakeImages&) const;
 template MadeOperation OperationMaker<float>::operator()(const op::OrderWeight&) const;
 template MadeOperation OperationMaker<float>::operator()(const op::Transpose&) const;
@@ -146,6 +172,8 @@ template MadeOperation OperationMaker<float>::operator()(
     const op::ConvolutionWeightGradient&) const;
 template MadeOperation OperationMaker<float>::operator()(const op::Pool&) const;
 template MadeOperation OperationMaker<float>::operator()(const op::PoolGradient&) const;
+template MadeOperation OperationMaker<float>::operator()(const op::MeanPool&) const;
+template MadeOperation OperationMaker<float>::operator()(const op::MeanPoolGradient&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::TakeImages&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::OrderWeight&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::Transpose&) const;
@@ -154,5 +182,7 @@ template MadeOperation OperationMaker<bf16>::operator()(const op::ConvolutionInp
 template MadeOperation OperationMaker<bf16>::operator()(const op::ConvolutionWeightGradient&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::Pool&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::PoolGradient&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::MeanPool&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::MeanPoolGradient&) const;
 
 }  // namespace dp::engine::cuda

@@ -88,6 +88,8 @@ struct OperationMaker {
   MadeOperation operator()(const op::OrderWeight& o) const;
   MadeOperation operator()(const op::Convolve& o) const;
   MadeOperation operator()(const op::Pool& o) const;
+  MadeOperation operator()(const op::MeanPool& o) const;
+  MadeOperation operator()(const op::BatchNorm& o) const;
   MadeOperation operator()(const op::Apply& o) const;
   MadeOperation operator()(const op::Sum& o) const;
   MadeOperation operator()(const op::Drop& o) const;
@@ -102,6 +104,9 @@ struct OperationMaker {
   MadeOperation operator()(const op::ConvolutionWeightGradient& o) const;
   MadeOperation operator()(const op::ConvolutionInputGradient& o) const;
   MadeOperation operator()(const op::PoolGradient& o) const;
+  MadeOperation operator()(const op::MeanPoolGradient& o) const;
+  MadeOperation operator()(const op::BatchNormGradient& o) const;
+  MadeOperation operator()(const op::PassStatistics& o) const;
   MadeOperation operator()(const op::NormGradient& o) const;
   MadeOperation operator()(const op::AttendGradient& o) const;
   MadeOperation operator()(const op::PositionsGradient& o) const;

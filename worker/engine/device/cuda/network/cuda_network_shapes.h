@@ -1,9 +1,10 @@
 #pragma once
 
-#include "worker/engine/device/cuda/kernels/cuda_attention.h"
-#include "worker/engine/device/cuda/kernels/cuda_cross_entropy.h"
+#include "worker/engine/device/cuda/attention/cuda_attention.h"
+#include "worker/engine/device/cuda/images/cuda_channel_norm.h"
 #include "worker/engine/device/cuda/kernels/cuda_embedding.h"
 #include "worker/engine/device/cuda/layers/cuda_layers.h"
+#include "worker/engine/device/cuda/losses/cuda_cross_entropy.h"
 
 // Sizes of a program's operations as the kernels take them.
 
@@ -15,6 +16,10 @@ inline AttentionShape ShapeOf(const HeadsSize& size) {
 
 inline LogitsShape ShapeOf(const op::CrossEntropy& o) {
   return {o.samples, o.rows_per_sample, o.classes, o.stride};
+}
+
+inline ChannelNormShape ShapeOf(const ChannelRows& rows) {
+  return {rows.samples, rows.places, rows.channels};
 }
 
 // `weight` is the embedding's parameter.

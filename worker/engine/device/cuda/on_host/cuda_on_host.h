@@ -113,4 +113,5 @@ inline float __uint_as_float(uint32_t bits) {
   std::memcpy(&value, &bits, sizeof(value));
   return value;
 }
+using std::max;
 using std::min;

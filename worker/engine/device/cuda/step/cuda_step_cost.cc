@@ -5,7 +5,7 @@
 #include "absl/strings/string_view.h"
 #include "base/overloaded.h"
 #include "worker/engine/device/cuda/kernels/cuda_column_chunks.h"
-#include "worker/engine/device/cuda/kernels/cuda_narrow_rows.h"
+#include "worker/engine/device/cuda/losses/cuda_narrow_rows.h"
 
 namespace dp::engine::cuda {
 namespace {
@@ -22,14 +22,15 @@ constexpr int kSortLaunches = 3;
 
 int64_t Flops(const LinearSize& size) { return 2 * size.rows * size.in * size.out; }
 
-int64_t OutRows(const Window& w) { return (w.rows + 2 * w.padding - w.kernel) / w.stride + 1; }
-int64_t OutColumns(const Window& w) {
-  return (w.columns + 2 * w.padding - w.kernel) / w.stride + 1;
+// How many windows slide along an axis of `places`.
+int64_t Slides(const Window& w, int64_t places) {
+  return (places + 2 * w.padding - (w.kernel - 1) * w.dilation - 1) / w.stride + 1;
 }
+int64_t OutRows(const Window& w) { return w.one_row ? 1 : Slides(w, w.rows); }
+int64_t OutColumns(const Window& w) { return Slides(w, w.columns); }
 int64_t InSize(const Window& w) { return w.samples * w.rows * w.columns * w.in; }
 int64_t OutSize(const Window& w) { return w.samples * OutRows(w) * OutColumns(w) * w.out; }
-int64_t WeightSize(const Window& w) { return w.out * w.in * w.kernel * w.kernel; }
-int64_t Flops(const Window& w) { return 2 * OutSize(w) * w.in * w.kernel * w.kernel; }
+int64_t Flops(const Window& w) { return 2 * OutSize(w) * w.group_in() * w.places(); }
 
 int64_t SizeOf(const MatrixRun& run) { return run.count * run.rows * run.columns; }
 
@@ -83,6 +84,11 @@ class Costs {
     const int64_t outs = program_.arrays[o.out].size;
     return Of(InSize(o.window) + outs, outs);
   }
+  OperationCost operator()(const op::MeanPool& o) const {
+    return Of(program_.arrays[o.in].size + program_.arrays[o.out].size);
+  }
+  // Training reads the input once for its moments, and once more to norm it.
+  OperationCost operator()(const op::BatchNorm& o) const { return Of(3 * o.shape.size(), 0, 0, 3); }
   OperationCost operator()(const op::Apply& o) const { return Of(2 * o.size); }
   OperationCost operator()(const op::Sum& o) const { return Of(3 * o.size); }
   OperationCost operator()(const op::Drop& o) const { return Of(2 * SizeOf(o.shape)); }
@@ -120,7 +126,7 @@ class Costs {
   OperationCost operator()(const op::ConvolutionWeightGradient& o) const {
     OperationCost cost = OfConvolution(o.window);
     if (o.ordered == kNone) return cost;
-    cost.bytes += WeightSize(o.window) * (activation_ + kFloatBytes);
+    cost.bytes += o.window.weights() * (activation_ + kFloatBytes);
     ++cost.launches;
     return cost;
   }
@@ -131,6 +137,18 @@ class Costs {
     const int64_t outs = program_.arrays[o.out_gradient].size;
     const int arrays = o.relu_out == kNone ? 1 : 2;
     return Of(InSize(o.window) + arrays * outs, outs);
+  }
+  OperationCost operator()(const op::MeanPoolGradient& o) const {
+    return Of(program_.arrays[o.out_gradient].size + program_.arrays[o.in_gradient].size);
+  }
+  // Two passes read the input, the output's gradient, and the output where a ReLU needs it.
+  OperationCost operator()(const op::BatchNormGradient& o) const {
+    const bool passes_on = o.in_gradient != kNone;
+    const int read = o.relu_out == kNone ? 2 : 3;
+    return Of((passes_on ? 2 * read + 1 : read) * o.shape.size(), 0, 0, passes_on ? 3 : 2);
+  }
+  OperationCost operator()(const op::PassStatistics& o) const {
+    return Of(0, 4 * o.channels * kFloatBytes);
   }
   OperationCost operator()(const op::NormGradient& o) const {
     const int arrays = o.shortcut == kNone ? 3 : 4;
@@ -162,7 +180,7 @@ class Costs {
     return fused;
   }
   OperationCost OfConvolution(const Window& window) const {
-    return Of(InSize(window) + WeightSize(window) + OutSize(window), 0, Flops(window));
+    return Of(InSize(window) + window.weights() + OutSize(window), 0, Flops(window));
   }
 
   const LayerProgram& program_;

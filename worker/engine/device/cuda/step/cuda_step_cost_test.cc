@@ -23,6 +23,31 @@ const CostRow& Find(const std::vector<CostRow>& rows, absl::string_view name) {
   return none;
 }
 
+TEST(CudaStepCostTest, AConvolutionWithItsNormIsCountedByHand) {
+  const LayerProgram program = PlanLayers(
+      *model::CheckShapes(
+          {{"",
+            model::Conv2d{
+                .out = 8, .kernel = 3, .padding = 2, .bias = false, .groups = 2, .dilation = 2}},
+           {"", model::BatchNorm{}},
+           {"", model::Relu{}},
+           {"", model::AvgPool2d{.kernel = 2}},
+           {"", model::Flatten{}},
+           {"", model::Linear{.out = 3}}},
+          {4, 6, 6}),
+      {.network = {.batch_size = 10}});
+  const std::vector<CostRow> rows = StepCosts(program, kSlow, /*state_floats=*/1);
+  // 10 x 36 places of 4 and of 8 channels; each output sums the 9 places of 2 channels.
+  const CostRow& conv = Find(rows, "convolve");
+  EXPECT_EQ(conv.cost.bytes, (10 * 36 * 4 + 8 * 2 * 9 + 10 * 36 * 8) * 4);
+  EXPECT_EQ(conv.cost.flops, 2 * 10 * 36 * 8 * 2 * 9);
+  EXPECT_EQ(Find(rows, "batch norm relu").cost.bytes, 3 * 10 * 36 * 8 * 4);
+  // Input, gradient and output twice; the input's gradient once.
+  EXPECT_EQ(Find(rows, "batch norm relu gradient").cost.bytes, 7 * 10 * 36 * 8 * 4);
+  EXPECT_EQ(Find(rows, "mean pool").cost.bytes, 10 * (36 + 9) * 8 * 4);
+  EXPECT_EQ(Find(rows, "pass statistics").cost.bytes, 4 * 8 * 4);
+}
+
 TEST(CudaStepCostTest, AMlpIsCountedByHand) {
   const LayerProgram program = PlanLayers(*model::CheckShapes({{"", model::Flatten{}},
                                                                {"", model::Linear{.out = 8}},

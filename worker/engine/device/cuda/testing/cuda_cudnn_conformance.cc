@@ -5,6 +5,7 @@
 
 #include "worker/engine/device/cuda/libraries/cuda_attention_plan.h"
 #include "worker/engine/device/cuda/libraries/cuda_convolution.h"
+#include "worker/engine/device/cuda/testing/cuda_convolution_terms.h"
 #include "worker/engine/device/cuda/testing/cuda_plans_testing.h"
 
 namespace dp::engine::cuda {
@@ -22,7 +23,7 @@ struct ConvolutionCase {
   explicit ConvolutionCase(const ConvolutionShape& shape)
       : shape(shape),
         in(RandomValues<T>(shape.batch * shape.height * shape.width * shape.in, 1)),
-        weight(RandomValues<T>(shape.out * shape.kernel * shape.kernel * shape.in, 2)),
+        weight(RandomValues<T>(shape.out * shape.places() * shape.group_in(), 2)),
         bias(RandomValues<T>(shape.out, 3)),
         out(RandomValues<T>(shape.batch * shape.out_height() * shape.out_width() * shape.out, 4)) {}
 
@@ -31,26 +32,6 @@ struct ConvolutionCase {
             .weight = device_weight.data(),
             .bias = device_bias.data(),
             .out = device_out.data()};
-  }
-
-  // Calls `each` with the places of every input and weight that are multiplied, and of the output
-  // that their product is added to.
-  void ForEachProduct(const std::function<void(int64_t in, int64_t weight, int64_t out)>& each) {
-    const ConvolutionShape& s = shape;
-    for (int64_t sample = 0; sample < s.batch; ++sample)
-      for (int64_t row = 0; row < s.out_height(); ++row)
-        for (int64_t column = 0; column < s.out_width(); ++column)
-          for (int64_t place = 0; place < s.kernel * s.kernel; ++place) {
-            const int64_t in_row = row * s.stride - s.padding + place / s.kernel;
-            const int64_t in_column = column * s.stride - s.padding + place % s.kernel;
-            if (in_row < 0 || in_row >= s.height || in_column < 0 || in_column >= s.width) continue;
-            const int64_t from = ((sample * s.height + in_row) * s.width + in_column) * s.in;
-            const int64_t to = ((sample * s.out_height() + row) * s.out_width() + column) * s.out;
-            for (int64_t o = 0; o < s.out; ++o)
-              for (int64_t i = 0; i < s.in; ++i) {
-                each(from + i, (o * s.kernel * s.kernel + place) * s.in + i, to + o);
-              }
-          }
   }
 
   ConvolutionShape shape;
@@ -63,9 +44,18 @@ struct ConvolutionCase {
 
 template <typename T>
 std::vector<ConvolutionShape> Convolutions() {
+  ConvolutionShape grouped = {2, 9, 11, 32, 16, 3, 2, 1, kTypeOf<T>, true, true};
+  grouped.groups = 2;
+  ConvolutionShape dilated = {2, 9, 11, 8, 16, 3, 1, 2, kTypeOf<T>, false, false};
+  dilated.dilation = 2;
+  ConvolutionShape sequence = {3, 1, 20, 8, 16, 5, 1, 2, kTypeOf<T>, true, false};
+  sequence.one_row = true;
   return {{4, 28, 28, 1, 16, 3, 1, 1, kTypeOf<T>, true, true},
           {4, 14, 14, 16, 32, 3, 1, 1, kTypeOf<T>, true, false},
-          {3, 9, 11, 8, 16, 5, 2, 2, kTypeOf<T>, false, true}};
+          {3, 9, 11, 8, 16, 5, 2, 2, kTypeOf<T>, false, true},
+          grouped,
+          dilated,
+          sequence};
 }
 
 TYPED_TEST(CudaConvolutionTest, ConvolutionsForwardAreTheDefinition) {
@@ -79,7 +69,7 @@ TYPED_TEST(CudaConvolutionTest, ConvolutionsForwardAreTheDefinition) {
     for (size_t i = 0; i < expected.size(); ++i) {
       expected[i] = shape.bias ? conv.bias[i % shape.out] : 0;
     }
-    conv.ForEachProduct([&](int64_t in, int64_t weight, int64_t out) {
+    ForEachConvolutionTerm(shape, [&](int64_t in, int64_t weight, int64_t out) {
       expected[out] += conv.in[in] * conv.weight[weight];
     });
     for (float& value : expected) value = shape.relu ? std::max(value, 0.0f) : value;
@@ -91,7 +81,7 @@ TYPED_TEST(CudaConvolutionTest, ConvolutionsBackwardAreTheDefinition) {
   for (const ConvolutionShape& shape : Convolutions<TypeParam>()) {
     ConvolutionCase<TypeParam> conv(shape);
     Values in_gradient(conv.in.size()), weight_gradient(conv.weight.size());
-    conv.ForEachProduct([&](int64_t in, int64_t weight, int64_t out) {
+    ForEachConvolutionTerm(shape, [&](int64_t in, int64_t weight, int64_t out) {
       in_gradient[in] += conv.out[out] * conv.weight[weight];
       weight_gradient[weight] += conv.out[out] * conv.in[in];
     });

@@ -220,17 +220,22 @@ class Computing {
     const Note& window = o.At(pass.window);
     const auto stride = window.All<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
     const auto padding = window.All<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+    const auto dilation = window.All<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
     Values& in = Of(o.At(pass.in));
     Values& weight = Of(o.At(pass.weight));
     Values& out = Of(o.At(pass.out));
     const bool forward = o.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
     const bool to_data = o.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
     Values& result = forward ? out : to_data ? in : weight;
+    // A group of outputs sees as many inputs as a weight has.
+    const int64_t outs_of_group = out.sizes[1] / (in.sizes[1] / weight.sizes[1]);
     std::vector<double> sums(result.extent());
     ForEach(out.sizes, [&](const Index& y) {
-      ForEach({1, in.sizes[1], weight.sizes[2], weight.sizes[3]}, [&](const Index& place) {
-        const Index x = {y[0], place[1], y[2] * stride[0] - padding[0] + place[2],
-                         y[3] * stride[1] - padding[1] + place[3]};
+      const int64_t first = y[1] / outs_of_group * weight.sizes[1];
+      ForEach({1, weight.sizes[1], weight.sizes[2], weight.sizes[3]}, [&](const Index& place) {
+        const Index x = {y[0], first + place[1],
+                         y[2] * stride[0] - padding[0] + place[2] * dilation[0],
+                         y[3] * stride[1] - padding[1] + place[3] * dilation[1]};
         const Index w = {y[1], place[1], place[2], place[3]};
         if (x[2] < 0 || x[2] >= in.sizes[2] || x[3] < 0 || x[3] >= in.sizes[3]) return;
         const Index& to = forward ? y : to_data ? x : w;

@@ -20,6 +20,7 @@
 #include "worker/engine/device/cuda/network/cuda_network_convolution.h"
 #include "worker/engine/device/cuda/plans/cuda_plan_tuning.h"
 #include "worker/engine/device/cuda/runtime/cuda_graph.h"
+#include "worker/engine/device/cuda/testing/cuda_convolution_terms.h"
 #include "worker/engine/device/cuda/testing/cuda_on_host_capture.h"
 #include "worker/engine/device/cuda/testing/cuda_on_host_memory.h"
 #include "worker/engine/device/cuda/testing/cuda_on_host_tuning.h"
@@ -188,13 +189,13 @@ struct ConvolutionOnHost {
   void operator()() const {
     const int64_t outs = s.batch * s.out_height() * s.out_width() * s.out;
     const int64_t ins = s.batch * s.height * s.width * s.in;
-    const int64_t weights = s.out * s.kernel * s.kernel * s.in;
+    const int64_t weights = s.out * s.places() * s.group_in();
     const Elements in(o.in, s.type, s.tf32), weight(o.weight, s.type, s.tf32),
         out(o.out, s.type, s.tf32);
     std::vector<double> sums(pass == ConvolutionPass::kForward        ? outs
                              : pass == ConvolutionPass::kBackwardData ? ins
                                                                       : weights);
-    ForEachTerm([&](int64_t i, int64_t w, int64_t u) {
+    ForEachConvolutionTerm(s, [&](int64_t i, int64_t w, int64_t u) {
       if (pass == ConvolutionPass::kForward) sums[u] += in[i] * weight[w];
       if (pass == ConvolutionPass::kBackwardData) sums[i] += out[u] * weight[w];
       if (pass == ConvolutionPass::kBackwardFilter) sums[w] += in[i] * out[u];
@@ -207,31 +208,6 @@ struct ConvolutionOnHost {
       if (pass == ConvolutionPass::kForward && s.bias) sums[i] += bias[i % s.out];
       if (pass == ConvolutionPass::kForward && s.relu) sums[i] = std::max(sums[i], 0.0);
       to.Set(i, sums[i]);
-    }
-  }
-
-  // Calls `term` with the places of input, weight and output of each product of the convolution.
-  template <typename Term>
-  void ForEachTerm(Term term) const {
-    for (int64_t n = 0; n < s.batch; ++n) {
-      for (int64_t y = 0; y < s.out_height(); ++y) {
-        for (int64_t x = 0; x < s.out_width(); ++x) ForEachTermOf(n, y, x, term);
-      }
-    }
-  }
-  template <typename Term>
-  void ForEachTermOf(int64_t n, int64_t y, int64_t x, Term term) const {
-    for (int64_t tap = 0; tap < s.kernel * s.kernel; ++tap) {
-      const int64_t row = y * s.stride - s.padding + tap / s.kernel;
-      const int64_t column = x * s.stride - s.padding + tap % s.kernel;
-      if (row < 0 || row >= s.height || column < 0 || column >= s.width) continue;
-      for (int64_t k = 0; k < s.out; ++k) {
-        for (int64_t c = 0; c < s.in; ++c) {
-          term(((n * s.height + row) * s.width + column) * s.in + c,
-               (k * s.kernel * s.kernel + tap) * s.in + c,
-               ((n * s.out_height() + y) * s.out_width() + x) * s.out + k);
-        }
-      }
     }
   }
 };

@@ -126,6 +126,9 @@ TEST(CollectivesTest, BackwardProductsLeaveTheBlocksOfCollectivesFree) {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(OnHost, DeviceConformance, ::testing::Values(OnHost()));
+INSTANTIATE_TEST_SUITE_P(OnHost, LayerConformance, ::testing::Values(OnHost()));
+INSTANTIATE_TEST_SUITE_P(OnHost, LayerTwinConformance, ::testing::Values(OnHost(), OnHostInBf16()));
+INSTANTIATE_TEST_SUITE_P(OnHost, BatchNormConformance, ::testing::Values(OnHost()));
 INSTANTIATE_TEST_SUITE_P(OnHost, LanguageModelConformance, ::testing::Values(OnHost()));
 INSTANTIATE_TEST_SUITE_P(OnHost, LanguageStepConformance,
                          ::testing::Values(OnHost(), OnHostInBf16(), OnHostInTf32()));

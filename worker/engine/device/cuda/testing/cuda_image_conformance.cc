@@ -1,6 +1,7 @@
+#include "worker/engine/device/cuda/images/cuda_mean_pooling.h"
+#include "worker/engine/device/cuda/images/cuda_pooling.h"
 #include "worker/engine/device/cuda/kernels/cuda_column_sums.h"
 #include "worker/engine/device/cuda/kernels/cuda_gather.h"
-#include "worker/engine/device/cuda/kernels/cuda_pooling.h"
 #include "worker/engine/device/cuda/testing/cuda_testing.h"
 
 namespace dp::engine::cuda {
@@ -10,19 +11,8 @@ template <typename T>
 using CudaImageTest = CudaPrecisionTest<T>;
 TYPED_TEST_SUITE(CudaImageTest, Precisions);
 
-// Reorders images of `channels` x `places` to channels last.
-std::vector<float> ChannelsLast(const std::vector<float>& in, int64_t channels, int64_t places) {
-  std::vector<float> out(in.size());
-  for (size_t i = 0; i < in.size(); ++i) {
-    const int64_t in_sample = static_cast<int64_t>(i) % (channels * places);
-    const int64_t place = in_sample % places * channels + in_sample / places;
-    out[i - in_sample + place] = in[i];
-  }
-  return out;
-}
-
 CpuTwin PoolingTwin(PoolingShape shape, bool relu_gradient) {
-  return CpuTwin(model::MaxPool2d{.kernel = shape.kernel, .stride = shape.stride},
+  return CpuTwin(model::MaxPool2d{shape.kernel, shape.stride, shape.padding},
                  {shape.channels, shape.in_rows, shape.in_columns},
                  {shape.channels, shape.out_rows(), shape.out_columns()},
                  static_cast<int>(shape.samples), {.pooled_relu = relu_gradient});
@@ -30,7 +20,9 @@ CpuTwin PoolingTwin(PoolingShape shape, bool relu_gradient) {
 
 TYPED_TEST(CudaImageTest, MaxPoolIsTheCpus) {
   for (PoolingShape shape : {PoolingShape{3, 16, 28, 28, 2, 2}, PoolingShape{2, 3, 9, 7, 3, 2},
-                             PoolingShape{2, 4, 10, 11, 3, 1}, PoolingShape{1, 5, 8, 8, 2, 3}}) {
+                             PoolingShape{2, 4, 10, 11, 3, 1}, PoolingShape{1, 5, 8, 8, 2, 3},
+                             PoolingShape{2, 8, 9, 8, 3, 2, 1}, PoolingShape{1, 3, 5, 4, 5, 1, 2},
+                             PoolingShape{1, 2, 1, 1, 2, 1, 1}}) {
     for (const bool relu : {false, true}) {
       for (const bool plain : {false, true}) {
         shape.plain = plain;
@@ -58,6 +50,38 @@ TYPED_TEST(CudaImageTest, MaxPoolIsTheCpus) {
                    ChannelsLast(twin.Backward(out_gradient), shape.channels, in_places));
       }
     }
+  }
+}
+
+TYPED_TEST(CudaImageTest, MeanPoolIsTheCpus) {
+  struct Case {
+    model::LayerKind kind;
+    MeanPoolingShape shape;
+  };
+  const auto sliding = [](int64_t in, int64_t out) {
+    return model::PoolAxis{.in = in, .out = out, .kernel = 3, .stride = 2, .padding = 1};
+  };
+  for (const Case& each :
+       {Case{model::AvgPool2d{3, 2, 1}, {2, 8, sliding(10, 5), sliding(7, 4)}},
+        Case{model::AvgPool2d{3, 2, 1}, {1, 3, sliding(3, 2), sliding(8, 4)}},
+        Case{model::AdaptiveAvgPool2d{1, 1}, {3, 16, {.in = 7, .out = 1}, {.in = 7, .out = 1}}},
+        Case{model::AdaptiveAvgPool2d{3, 5}, {2, 4, {.in = 8, .out = 3}, {.in = 8, .out = 5}}},
+        Case{model::AdaptiveAvgPool2d{7, 2}, {2, 5, {.in = 3, .out = 7}, {.in = 4, .out = 2}}}}) {
+    const MeanPoolingShape& shape = each.shape;
+    const int64_t ins = shape.rows.in * shape.columns.in;
+    const int64_t outs = shape.rows.out * shape.columns.out;
+    const auto in = RandomValues<TypeParam>(shape.in_size(), 1);
+    const auto out_gradient = RandomValues<TypeParam>(shape.out_size(), 2);
+    CpuTwin twin(each.kind, {shape.channels, shape.rows.in, shape.columns.in},
+                 {shape.channels, shape.rows.out, shape.columns.out},
+                 static_cast<int>(shape.samples));
+    const auto device_in = OnDevice<TypeParam>(ChannelsLast(in, shape.channels, ins));
+    const auto gradient = OnDevice<TypeParam>(ChannelsLast(out_gradient, shape.channels, outs));
+    DeviceArray<TypeParam> out(shape.out_size()), in_gradient(shape.in_size());
+    this->Finish(MeanPoolForward(this->stream(), device_in.data(), shape, out.data()));
+    ExpectNear(out, ChannelsLast(twin.Forward(in, {}), shape.channels, outs));
+    this->Finish(MeanPoolBackward(this->stream(), gradient.data(), shape, in_gradient.data()));
+    ExpectNear(in_gradient, ChannelsLast(twin.Backward(out_gradient), shape.channels, ins));
   }
 }
 

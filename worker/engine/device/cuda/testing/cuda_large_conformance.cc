@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "worker/engine/device/cuda/kernels/cuda_cross_entropy.h"
 #include "worker/engine/device/cuda/libraries/cuda_gemm.h"
+#include "worker/engine/device/cuda/losses/cuda_cross_entropy.h"
 #include "worker/engine/device/cuda/random/cuda_fill.h"
 #include "worker/engine/device/cuda/random/cuda_random.h"
 #include "worker/engine/device/cuda/testing/cuda_plans_testing.h"

@@ -1,4 +1,4 @@
-#include "worker/engine/device/cuda/kernels/cuda_cross_entropy.h"
+#include "worker/engine/device/cuda/losses/cuda_cross_entropy.h"
 #include "worker/engine/device/cuda/testing/cuda_testing.h"
 #include "worker/engine/device/device.h"
 #include "worker/engine/nn/cross_entropy.h"

@@ -55,6 +55,22 @@ class GroupsOnDevice {
 // The factor of the gradients.
 constexpr float kFactor = 0.7f;
 
+using CudaStatisticsTest = CudaTest;
+
+TEST_F(CudaStatisticsTest, AStepHasTheCpusBits) {
+  ParameterLayout layout = SomeLayout();
+  for (Parameter& p : layout.parameters) p.momentum = 0.1 * static_cast<double>(p.shape.size());
+  std::vector<float> values = Filled(layout, 1);
+  const std::vector<float> gradients = Filled(layout, 2);
+  const auto device_values = OnDevice<float>(values), device_gradients = OnDevice<float>(gradients);
+  const GroupsOnDevice groups(
+      UpdateBlocksOf(layout, [](const Parameter& p) { return GroupOf(p, /*weight_decay=*/0); }));
+  Finish(StepStatistics(stream(), groups.get(), {0, layout.size}, device_gradients.data(),
+                        device_values.data()));
+  engine::StepStatistics(layout, gradients, absl::MakeSpan(values));
+  EXPECT_EQ(device_values.Read(), values);
+}
+
 class CudaSgdTest : public CudaTest, public ::testing::WithParamInterface<bool> {};
 
 TEST_P(CudaSgdTest, HasTheCpusBits) {

@@ -30,6 +30,16 @@ std::vector<float> RandomValues(int64_t size, uint64_t seed) {
 template std::vector<float> RandomValues<float>(int64_t, uint64_t);
 template std::vector<float> RandomValues<bf16>(int64_t, uint64_t);
 
+std::vector<float> ChannelsLast(const std::vector<float>& in, int64_t channels, int64_t places) {
+  std::vector<float> out(in.size());
+  for (size_t i = 0; i < in.size(); ++i) {
+    const int64_t in_sample = static_cast<int64_t>(i) % (channels * places);
+    const int64_t place = in_sample % places * channels + in_sample / places;
+    out[i - in_sample + place] = in[i];
+  }
+  return out;
+}
+
 void CudaTest::SetUp() {
   int devices = 0;
   const cudaError_t result = cudaGetDeviceCount(&devices);
@@ -82,9 +92,9 @@ CpuTwin::CpuTwin(model::LayerKind kind, model::Shape in, model::Shape out, int b
       in_(MakeActivation(cpu_, PlainDesc(batch_size, layer_.in), true)),
       twin_(MakeTwin({cpu_, layer_, batch_size_, in_, options})) {}
 
-std::vector<float> CpuTwin::Forward(const std::vector<float>& in, const Batch& batch) {
+std::vector<float> CpuTwin::Forward(const std::vector<float>& in, const Batch& batch, Mode mode) {
   std::copy(in.begin(), in.end(), Floats(in_.value));
-  twin_->Forward(batch, Mode::kTrain);
+  twin_->Forward(batch, mode);
   Formatted out(cpu_, twin_->out().value, PlainDesc(batch_size_, layer_.out));
   out.Fetch();
   const float* values = Floats(out.memory());

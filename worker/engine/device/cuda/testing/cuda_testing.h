@@ -39,6 +39,9 @@ std::vector<float> RoundedValues(std::vector<float> values) {
 template <typename T>
 std::vector<float> RandomValues(int64_t size, uint64_t seed);
 
+// Reorders images of `channels` x `places` to channels last.
+std::vector<float> ChannelsLast(const std::vector<float>& in, int64_t channels, int64_t places);
+
 // An array on the device for the length of a test. A call returns only when its data is there:
 // copies run on the default stream, and the tests' streams do not wait for that stream.
 template <typename T>
@@ -127,7 +130,8 @@ class CpuTwin {
   CpuTwin(model::LayerKind kind, model::Shape in, model::Shape out, int batch_size,
           const CpuLayerOptions& options = {});
 
-  std::vector<float> Forward(const std::vector<float>& in, const Batch& batch);
+  std::vector<float> Forward(const std::vector<float>& in, const Batch& batch,
+                             Mode mode = Mode::kTrain);
   // The gradient of the input.
   std::vector<float> Backward(const std::vector<float>& out_gradient);
 

@@ -1,4 +1,4 @@
-#include "worker/engine/device/cuda/kernels/cuda_attention.h"
+#include "worker/engine/device/cuda/attention/cuda_attention.h"
 #include "worker/engine/device/cuda/kernels/cuda_column_sums.h"
 #include "worker/engine/device/cuda/kernels/cuda_embedding.h"
 #include "worker/engine/device/cuda/kernels/cuda_layer_norm.h"
