@@ -85,7 +85,7 @@ struct NetworkOptions {
   int batch_size = 1;
   uint64_t seed = 0;  // of dropout
   Precision precision = Precision::kFloat32;
-  Loss loss = CrossEntropyLoss();  // others, and smoothing: not on every device
+  Loss loss = CrossEntropyLoss();
   // The same bits in every run. Otherwise a device may choose ways to compute that are faster, and
   // whose results differ in the last bits from run to run. The CPU has none.
   bool deterministic = true;

@@ -15,11 +15,13 @@ DeviceUnderTest OneCpuThreadInBfloat16() {
             return OpenCpu(1);
           },
           .precision = Precision::kBfloat16,
-          .tolerance = 0.1};  // as that of GPUs: a pooling window may choose another maximum
+          .tolerance = ToleranceOf(Precision::kBfloat16)};
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(OneCpuThread()));
 INSTANTIATE_TEST_SUITE_P(Cpu, LayerConformance, ::testing::Values(OneCpuThread()));
+INSTANTIATE_TEST_SUITE_P(Cpu, LayerTwinConformance,
+                         ::testing::Values(OneCpuThread(), OneCpuThreadInBfloat16()));
 INSTANTIATE_TEST_SUITE_P(Cpu, BatchNormConformance, ::testing::Values(OneCpuThread()));
 INSTANTIATE_TEST_SUITE_P(Cpu, LanguageModelConformance, ::testing::Values(OneCpuThread()));
 INSTANTIATE_TEST_SUITE_P(Cpu, LanguageStepConformance,

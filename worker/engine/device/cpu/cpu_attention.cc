@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "worker/engine/device/cpu/cpu_layer.h"
+#include "worker/engine/nn/rotary_angles.h"
 
 namespace dp::engine {
 namespace {
@@ -32,40 +33,27 @@ struct Product {
   }
 };
 
-// Turns the features of each token's row by angles that grow with its place (RoPE, Su et al. 2021).
-// Feature i of the first half and feature i of the second are one pair. The angle at place t is
-// t / 10000^(2 i / features).
+// Turns the features of each token's row by angles that grow with its place.
 class Rotation {
  public:
-  Rotation(int64_t tokens, int64_t features) : half_(features / 2) {
-    constexpr double kBase = 10000;
-    for (int64_t t = 0; t < tokens; ++t) {
-      for (int64_t i = 0; i < half_; ++i) {
-        const double angle =
-            static_cast<double>(t) * std::pow(kBase, -static_cast<double>(i) / half_);
-        cosines_.push_back(static_cast<float>(std::cos(angle)));
-        sines_.push_back(static_cast<float>(std::sin(angle)));
-      }
-    }
-  }
+  Rotation(int64_t tokens, int64_t features) : half_(features / 2), angles_(tokens, features) {}
 
   // `from` may be `to`. `backwards`: by the negative angles, which is the gradient.
   void Turn(const Matrix& from, bool backwards, const Matrix& to) const {
     const float direction = backwards ? -1.0f : 1.0f;
-    for (size_t k = 0; k < sines_.size(); ++k) {
+    for (size_t k = 0; k < angles_.sines.size(); ++k) {
       const auto token = static_cast<int64_t>(k) / half_, i = static_cast<int64_t>(k) % half_;
       const float* in = from.data + token * from.stride + i;
       float* out = to.data + token * to.stride + i;
       const float a = in[0], b = in[half_];
-      out[0] = a * cosines_[k] - b * direction * sines_[k];
-      out[half_] = b * cosines_[k] + a * direction * sines_[k];
+      out[0] = a * angles_.cosines[k] - b * direction * angles_.sines[k];
+      out[half_] = b * angles_.cosines[k] + a * direction * angles_.sines[k];
     }
   }
 
  private:
   const int64_t half_;
-  std::vector<float> cosines_;  // of each place and pair
-  std::vector<float> sines_;
+  const RotaryAngles angles_;
 };
 
 // For each head, out = softmax(scale q kᵀ) v, scale = 1 / sqrt(features of a head). A causal token

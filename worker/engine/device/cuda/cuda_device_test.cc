@@ -11,14 +11,14 @@ absl::StatusOr<std::unique_ptr<Device>> OpenFirst() { return OpenCuda(0); }
 
 DeviceUnderTest FirstGpu() { return {.name = "GPU", .open = OpenFirst}; }
 
-// Factors have 8 bits, sums another order, and a pooling window may choose another maximum. On the
-// host errors up to 0.07 were seen.
-DeviceUnderTest FirstGpuInBf16() {
-  return {.name = "GPU in bf16",
+DeviceUnderTest FirstGpuIn(Precision precision, const std::string& name) {
+  return {.name = "GPU in " + name,
           .open = OpenFirst,
-          .precision = Precision::kBfloat16,
-          .tolerance = 0.1};
+          .precision = precision,
+          .tolerance = ToleranceOf(precision)};
 }
+DeviceUnderTest FirstGpuInBf16() { return FirstGpuIn(Precision::kBfloat16, "bf16"); }
+DeviceUnderTest FirstGpuInTf32() { return FirstGpuIn(Precision::kTf32, "TF32"); }
 
 TEST(CudaDeviceTest, AHostWithoutAGpuIsToldWhatIsMissing) {
   const absl::Status status = OpenCuda(0).status();

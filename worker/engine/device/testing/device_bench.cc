@@ -15,7 +15,8 @@ Bench::Bench(const DeviceUnderTest& device, const Model& model)
       count_(model_.batch_size),
       images_(model_.batch_size * model::ElementCount(model_.layers.front().in)),
       labels_(model_.of_tokens ? images_.size() : model_.batch_size),
-      samples_(model_.batch_size) {
+      samples_(model_.batch_size),
+      targets_(model_.batch_size * model::ElementCount(model_.layers.back().out)) {
   std::vector<float> values(layout_.size);
   Generator generator(5);
   if (model_.of_tokens) {
@@ -32,25 +33,18 @@ Bench::Bench(const DeviceUnderTest& device, const Model& model)
                           : generator.Uniform(-1, 1);
   }
   for (int32_t& label : labels_) label = static_cast<int32_t>(generator.Next() % model_.classes);
+  for (float& target : targets_) target = generator.Uniform(0, 1);
   std::iota(samples_.begin(), samples_.end(), 100);
-  network_ = *device_->Compile(
-      model_.layers, {.batch_size = model_.batch_size, .seed = 9, .precision = device.precision},
-      values_->span(), gradients_->span());
-}
-
-absl::Status Bench::WhyNot(const DeviceUnderTest& device, const Model& model) {
-  const std::unique_ptr<Device> opened = *device.open();
-  const int64_t size = LayOut(model.layers).size;
-  const std::unique_ptr<Array> values = *opened->Allocate(size);
-  const std::unique_ptr<Array> gradients = *opened->Allocate(size);
-  return opened
-      ->Compile(model.layers, {.batch_size = model.batch_size, .precision = device.precision},
-                values->span(), gradients->span())
-      .status();
+  network_ = *device_->Compile(model_.layers,
+                               {.batch_size = model_.batch_size,
+                                .seed = 9,
+                                .precision = device.precision,
+                                .loss = model_.loss},
+                               values_->span(), gradients_->span());
 }
 
 BatchResult Bench::Forward(Mode mode, uint64_t draw) {
-  return network_->Forward({images_, labels_, samples_, count_, draw}, mode);
+  return network_->Forward({images_, labels_, samples_, count_, draw, targets_}, mode);
 }
 
 std::vector<int> Bench::Backward(float scale) {
@@ -137,6 +131,11 @@ Bench::Model TextModel(const std::vector<model::LayerSpec>& specs) {
           .batch_size = kTextBatch,
           .classes = kVocabulary,
           .of_tokens = true};
+}
+
+Bench::Model ModelOf(const LayerCase& layer_case) {
+  return layer_case.of_tokens ? TextModel(layer_case.layers)
+                              : ImageModel(layer_case.layers, layer_case.in);
 }
 
 std::vector<model::LayerSpec> SmallCnn() {

@@ -9,6 +9,8 @@
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "worker/engine/device/device.h"
+#include "worker/engine/device/testing/conformance_cases.h"
+#include "worker/engine/device/testing/tolerance.h"
 
 // The suites that every device must pass; the CPU is the definition. Three suites test a device by
 // itself, and one compares it with the CPU. A test program links them and names its devices:
@@ -24,7 +26,7 @@ struct DeviceUnderTest {
   // How far values may be from the CPU's. With float32 each value counts, as a share of the largest
   // of its kind. With any other precision, all of a kind count together, as a share of their
   // Euclidean norm.
-  double tolerance = 1e-4;
+  double tolerance = ToleranceOf(Precision::kFloat32);
 };
 inline void PrintTo(const DeviceUnderTest& device, std::ostream* out) { *out << device.name; }
 
@@ -45,7 +47,7 @@ class OnDevice : public ::testing::TestWithParam<DeviceUnderTest> {
 };
 
 class DeviceConformance : public OnDevice {};  // float32
-// A model for each kind and setting of a layer. Skips those that the device refuses.
+// A model for each kind and setting of a layer, and for each loss.
 class LayerConformance : public OnDevice {};      // float32
 class LayerTwinConformance : public OnDevice {};  // any precision
 class BatchNormConformance : public OnDevice {};
@@ -61,10 +63,9 @@ class Bench {
     int batch_size = 1;
     int classes = 1;
     bool of_tokens = false;
+    Loss loss = CrossEntropyLoss();
   };
   Bench(const DeviceUnderTest& device, const Model& model);
-  // OK, or Device::Compile's error.
-  static absl::Status WhyNot(const DeviceUnderTest& device, const Model& model);
 
   BatchResult Forward(Mode mode = Mode::kTrain, uint64_t draw = 0);
   // Returns the parameters in the order in which they became ready.
@@ -108,18 +109,13 @@ class Bench {
   std::vector<float> images_;
   std::vector<int32_t> labels_;
   std::vector<int64_t> samples_;
+  std::vector<float> targets_;  // probabilities
 
  private:
   std::unique_ptr<Network> network_;
 };
 
-// A small model around one kind or setting of a layer.
-struct LayerCase {
-  std::string name;
-  std::vector<model::LayerSpec> layers;
-  model::Shape in;
-};
-std::vector<LayerCase> LayerCases();
+Bench::Model ModelOf(const LayerCase& layer_case);
 
 // Compares a forward and a backward with the CPU's. One sample of the batch is padding.
 void ExpectEqualToTheCpu(const DeviceUnderTest& device, const Bench::Model& model);

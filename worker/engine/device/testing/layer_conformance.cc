@@ -10,7 +10,7 @@
 
 #include "worker/engine/device/testing/device_conformance.h"
 
-// Each kind of layer that came after the first, in a small model. tests/interop compares the same
+// The checks of each kind of layer and loss, in small models. tests/interop compares the same
 // kinds with PyTorch.
 
 namespace dp::engine {
@@ -23,82 +23,12 @@ constexpr double kLayerTolerance = 0.02;
 
 model::LayerSpec Head() { return {"", model::Linear{.out = 3}}; }
 
-// Between a convolution, which gets a gradient through it, and the head.
-LayerCase OfImages(const std::string& name, const model::LayerKind& kind) {
-  return {name,
-          {{"", model::Conv2d{.out = 4, .kernel = 3, .bias = false}},
-           {"", kind},
-           {"", model::Flatten{}},
-           Head()},
-          kSmallImage};
-}
-
-LayerCase OfRows(const std::string& name, const model::LayerKind& kind) {
-  return {
-      name, {{"", model::Linear{.out = 12}}, {"", kind}, {"", model::Flatten{}}, Head()}, {5, 3}};
-}
-
-}  // namespace
-
-std::vector<LayerCase> LayerCases() {
-  return {
-      OfImages("grouped convolution", model::Conv2d{.out = 8, .kernel = 3, .groups = 4}),
-      OfImages("dilated convolution", model::Conv2d{.out = 2, .kernel = 3, .dilation = 2}),
-      OfImages("padded max pool", model::MaxPool2d{.kernel = 3, .stride = 2, .padding = 1}),
-      OfImages("avg pool", model::AvgPool2d{.kernel = 3, .stride = 2, .padding = 1}),
-      OfImages("adaptive avg pool", model::AdaptiveAvgPool2d{.rows = 2, .columns = 4}),
-      OfImages("uneven adaptive avg pool", model::AdaptiveAvgPool2d{.rows = 3, .columns = 5}),
-      OfImages("batch norm", model::BatchNorm{}),
-      OfImages("exact gelu", model::Gelu{.exact = true}),
-      OfImages("silu", model::Silu{}),
-      OfImages("tanh", model::Tanh{}),
-      OfImages("sigmoid", model::Sigmoid{}),
-      OfRows("conv1d", model::Conv1d{.out = 4, .kernel = 3, .padding = 1}),
-      OfRows("batch norm of places", model::BatchNorm{}),
-      OfRows("softmax", model::Softmax{}),
-      OfRows("rms norm", model::RmsNorm{}),
-      OfRows("attention", model::Attention{.heads = 2}),
-      OfRows("causal rotary attention", model::Attention{2, /*causal=*/true, /*rotary=*/true}),
-      {"batch norm and relu",
-       {{"", model::Conv2d{.out = 4, .kernel = 3, .bias = false}},
-        {"", model::BatchNorm{}},
-        {"", model::Relu{}},
-        {"", model::Flatten{}},
-        Head()},
-       kSmallImage},
-      {"four axes",
-       {{"", model::Tanh{}},
-        {"", model::BatchNorm{}},
-        {"", model::Dropout{0.2}},
-        {"", model::Flatten{}},
-        Head()},
-       {2, 3, 2, 2}},
-      {"batch norm of features",
-       {{"", model::Linear{.out = 8, .bias = false}}, {"", model::BatchNorm{}}, Head()},
-       {7}},
-      {"branches",
-       {{"stem", model::Conv2d{.out = 3, .kernel = 3, .padding = 1}},
-        {"left", model::Relu{}},
-        {"", model::Conv2d{.out = 3, .kernel = 1}, "stem"},
-        {"sum", model::Add{"left"}},
-        {"", model::Relu{}},
-        {"", model::Add{"sum"}},
-        {"", model::Add{"stem"}},
-        {"", model::Flatten{}},
-        Head()},
-       kSmallImage},
-  };
-}
-
-namespace {
-
 // Runs `check` on each model, and names the one that fails.
 void ForEachCase(const DeviceUnderTest& device, const std::function<void(Bench&)>& check) {
   for (const LayerCase& each : LayerCases()) {
     SCOPED_TRACE(each.name);
-    const Bench::Model model = ImageModel(each.layers, each.in);
-    if (absl::IsUnimplemented(Bench::WhyNot(device, model))) continue;
-    Bench bench(device, model);
+    if (each.of_tokens) continue;  // LanguageModelConformance has these checks
+    Bench bench(device, ModelOf(each));
     check(bench);
   }
 }
@@ -153,9 +83,46 @@ TEST_P(LayerConformance, TheSameStepsTwiceGiveTheSameBits) {
 TEST_P(LayerTwinConformance, EachLayerGivesWhatItGivesOnTheCpu) {
   for (const LayerCase& each : LayerCases()) {
     SCOPED_TRACE(each.name);
-    const Bench::Model model = ImageModel(each.layers, each.in);
-    if (absl::IsUnimplemented(Bench::WhyNot(GetParam(), model))) continue;
+    ExpectEqualToTheCpu(GetParam(), ModelOf(each));
+  }
+}
+
+// The targets are probabilities, which every loss takes.
+TEST_P(LayerTwinConformance, EachLossGivesWhatItGivesOnTheCpu) {
+  for (const LossCase& each : LossCases()) {
+    SCOPED_TRACE(each.name);
+    Bench::Model model =
+        ImageModel({{"", model::Flatten{}}, {"", model::Linear{.out = 9}}}, kSmallImage);
+    model.loss = each.loss;
     ExpectEqualToTheCpu(GetParam(), model);
+  }
+}
+
+TEST_P(LayerConformance, GradientsOfEachLossAreItsSlopes) {
+  for (const LossCase& each : LossCases()) {
+    SCOPED_TRACE(each.name);
+    Bench::Model model =
+        ImageModel({{"", model::Flatten{}}, {"", model::Linear{.out = 4}}}, {1, 3, 3});
+    model.loss = each.loss;
+    Bench(GetParam(), model).ExpectGradientsAreSlopes(kLayerStep, kLayerTolerance);
+  }
+}
+
+TEST_P(LayerConformance, PaddedRowsAddNothingToAnyLoss) {
+  for (const LossCase& each : LossCases()) {
+    SCOPED_TRACE(each.name);
+    Bench::Model model =
+        ImageModel({{"", model::Flatten{}}, {"", model::Linear{.out = 4}}}, {1, 3, 3});
+    model.loss = each.loss;
+    Bench bench(GetParam(), model);
+    bench.count_ = 4;
+    const double loss = bench.Forward().loss_sum;
+    bench.Backward();
+    const std::vector<float> expected = bench.Gradients();
+    std::fill(bench.images_.begin() + 4 * bench.sample_size(), bench.images_.end(), 77.0f);
+    EXPECT_EQ(bench.Forward().loss_sum, loss);
+    bench.Backward();
+    EXPECT_EQ(bench.Gradients(), expected);
   }
 }
 

@@ -270,6 +270,21 @@ TEST_P(TwinConformance, AProgramOverImagesTakesTheStepsOfItsParts) {
                                                                 {1, 6, 6}));
 }
 
+TEST_P(TwinConformance, AProgramOfAResidualNetworkTakesTheStepsOfItsParts) {
+  ExpectAProgramToTakeTheStepsOfItsParts(
+      GetParam(), ImageModel({{"", model::Conv2d{.out = 4, .kernel = 3, .bias = false}},
+                              {"", model::BatchNorm{}},
+                              {"in", model::Relu{}},
+                              {"", model::Conv2d{.out = 4, .kernel = 1, .bias = false}},
+                              {"", model::BatchNorm{}},
+                              {"", model::Add{"in"}},
+                              {"", model::Relu{}},
+                              {"", model::AdaptiveAvgPool2d{}},
+                              {"", model::Flatten{}},
+                              {"", model::Linear{.out = 3}}},
+                             {1, 6, 6}));
+}
+
 TEST_P(TwinConformance, AProgramOverATextTakesTheStepsOfItsParts) {
   ExpectAProgramToTakeTheStepsOfItsParts(GetParam(), TextModel(SmallGpt()));
 }

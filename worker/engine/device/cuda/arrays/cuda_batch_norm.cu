@@ -1,6 +1,6 @@
 #include "worker/engine/device/cuda/arrays/cuda_batch_norm.h"
 
-#include "worker/engine/device/cuda/arrays/cuda_block_sum.h"
+#include "worker/engine/device/cuda/kernels/cuda_block_sum.h"
 #include "worker/engine/device/cuda/kernels/cuda_for_each.h"
 
 namespace dp::engine::cuda {

@@ -1,6 +1,6 @@
 #include "worker/engine/device/cuda/arrays/cuda_scale.h"
 
-#include "worker/engine/device/cuda/arrays/cuda_block_sum.h"
+#include "worker/engine/device/cuda/kernels/cuda_block_sum.h"
 #include "worker/engine/device/cuda/kernels/cuda_for_each.h"
 #include "worker/engine/device/cuda/kernels/cuda_vector.h"
 #include "worker/engine/nn/clip_factor.h"

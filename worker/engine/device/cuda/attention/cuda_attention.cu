@@ -7,14 +7,6 @@
 namespace dp::engine::cuda {
 namespace {
 
-__device__ float WarpMax(float value) {
-#pragma unroll
-  for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
-    value = fmaxf(value, __shfl_xor_sync(kWholeWarp, value, distance));
-  }
-  return value;
-}
-
 // The softmax of a warp's rows as keys pass by. A row's sum adds exponentials of scores less the
 // largest so far; a larger score scales it down. See Milakov and Gimelshein, "Online normalizer
 // calculation for softmax", 2018.
@@ -59,7 +51,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const int first = threadIdx.y * kRowsOfWarp;
   queries.Load(head.Part(in, 0), begin, shape.tokens);
   OnlineSoftmax<kSlots> softmax;
-  for (int64_t at = 0; at <= begin; at += kTileRows) {
+  for (int64_t at = 0; at < shape.SeenEnd(begin); at += kTileRows) {
     __syncthreads();  // all have read the previous tiles
     keys.Load(head.Part(in, 1), at, shape.tokens);
     values.Load(head.Part(in, 2), at, shape.tokens);
@@ -68,7 +60,8 @@ __global__ void __launch_bounds__(kTileThreads)
     Multiply(queries, first, keys, scores);
 #pragma unroll
     for (int r = 0; r < kRowsOfWarp; ++r) {
-      const bool counts = at + threadIdx.x <= begin + first + r;
+      const int64_t key = at + threadIdx.x;
+      const bool counts = shape.causal ? key <= begin + first + r : key < shape.tokens;
       scores[r] = counts ? scores[r] * scale : -INFINITY;
     }
     softmax.Add(scores, values);
@@ -86,8 +79,8 @@ __global__ void __launch_bounds__(kTileThreads)
 
 }  // namespace
 
-cudaError_t CausalAttentionForward(cudaStream_t stream, const float* in, AttentionShape shape,
-                                   float* log_sums, float* out) {
+cudaError_t AttentionForward(cudaStream_t stream, const float* in, AttentionShape shape,
+                             float* log_sums, float* out) {
   const float scale = 1 / sqrtf(static_cast<float>(shape.head_features));
   return WithSlots(shape, [&]<int kSlots>() {
     return LaunchTiles(stream, shape, 3, ForwardKernel<kSlots>, in, scale, log_sums, out);

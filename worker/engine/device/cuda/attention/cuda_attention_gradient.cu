@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kTileThreads)
   queries.Load(head.Part(input.in, 0), begin, shape.tokens);
   gradients.Load(head.Rows(input.out_gradient), begin, shape.tokens);
   RowSums<kSlots> sums;
-  for (int64_t at = 0; at <= begin; at += kTileRows) {
+  for (int64_t at = 0; at < shape.SeenEnd(begin); at += kTileRows) {
     __syncthreads();  // all have read the previous tiles
     keys.Load(head.Part(input.in, 1), at, shape.tokens);
     values.Load(head.Part(input.in, 2), at, shape.tokens);
@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
     for (int r = 0; r < kRowsOfWarp; ++r) {
       const int64_t row = begin + first + r;
-      const bool counts = row < shape.tokens && at + threadIdx.x <= row;
+      const int64_t key = at + threadIdx.x;
+      const bool counts = row < shape.tokens && (shape.causal ? key <= row : key < shape.tokens);
       const int64_t of_row = head.index * shape.tokens + (counts ? row : 0);
       const float p = expf(scores[r] * input.scale - input.log_sums[of_row]);
       slopes[r] = counts ? p * (slopes[r] - input.products[of_row]) : 0.0f;
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kTileThreads)
 }
 
 // Block (h, t): the gradients of keys and values of tile t of head h. Queries and their gradients
-// pass by, from the tile's own on.
+// pass by; with a causal mask from the tile's own on.
 template <int kSlots>
 __global__ void __launch_bounds__(kTileThreads)
     KeyValueKernel(AttentionShape shape, Input input, float* in_gradient) {
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(kTileThreads)
   keys.Load(head.Part(input.in, 1), begin, shape.tokens);
   values.Load(head.Part(input.in, 2), begin, shape.tokens);
   RowSums<kSlots> key_sums, value_sums;
-  for (int64_t at = begin; at < shape.tokens; at += kTileRows) {
+  for (int64_t at = shape.causal ? begin : 0; at < shape.tokens; at += kTileRows) {
     __syncthreads();  // all have read the previous tiles
     queries.Load(head.Part(input.in, 0), at, shape.tokens);
     gradients.Load(head.Rows(input.out_gradient), at, shape.tokens);
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(kTileThreads)
     const float product = input.products[of_query];
 #pragma unroll
     for (int r = 0; r < kRowsOfWarp; ++r) {
-      const bool counts = query < shape.tokens && begin + first + r <= query;
+      const bool counts = query < shape.tokens && (!shape.causal || begin + first + r <= query);
       scores[r] = counts ? expf(scores[r] * input.scale - log_sum) : 0.0f;
       slopes[r] = scores[r] * (slopes[r] - product);
     }
@@ -127,11 +128,11 @@ __global__ void __launch_bounds__(kTileThreads)
 
 }  // namespace
 
-int64_t CausalAttentionBackwardWorkspace(AttentionShape shape) { return shape.rows(); }
+int64_t AttentionBackwardWorkspace(AttentionShape shape) { return shape.rows(); }
 
-cudaError_t CausalAttentionBackward(cudaStream_t stream, const float* in, const float* out,
-                                    const float* log_sums, const float* out_gradient,
-                                    AttentionShape shape, float* workspace, float* in_gradient) {
+cudaError_t AttentionBackward(cudaStream_t stream, const float* in, const float* out,
+                              const float* log_sums, const float* out_gradient,
+                              AttentionShape shape, float* workspace, float* in_gradient) {
   const float scale = 1 / sqrtf(static_cast<float>(shape.head_features));
   const Input input = {in, log_sums, workspace, out_gradient, scale};
   return WithSlots(shape, [&]<int kSlots>() {

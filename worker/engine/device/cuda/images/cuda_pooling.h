@@ -1,5 +1,6 @@
 #pragma once
 
+#include "worker/engine/device/cuda/kernels/cuda_limits.h"
 #include "worker/engine/device/cuda/kernels/cuda_types.h"
 
 // Max pooling of square windows, over images with channels last (NHWC). Padding is never the
@@ -28,9 +29,6 @@ struct PoolingShape {
     return samples * out_rows() * out_columns() * channels;
   }
 };
-
-// With this maximum a place in a window fits 8 bits.
-inline constexpr int kPoolingKernelMax = 16;
 
 // Each of the out_size() `places` receives which element of its window the output is. Elements are
 // numbered row by row from 0; the first of equal elements wins.

@@ -68,10 +68,11 @@ __global__ void __launch_bounds__(kBlockThreads)
   HeldRow<T, N, K> row;
   ReadSum(walk, input, r * shape.columns, row);
   const float inverse = 1.0f / static_cast<float>(shape.columns);
-  const float mean = RowSum(walk, row, [](float x) { return x; }) * inverse;
+  const bool centered = parameters.bias != nullptr;
+  const float mean = centered ? RowSum(walk, row, [](float x) { return x; }) * inverse : 0.0f;
   const float variance =
       RowSum(walk, row, [mean](float x) { return (x - mean) * (x - mean); }) * inverse;
-  const float inverse_deviation = rsqrtf(variance + kLayerNormEpsilon);
+  const float inverse_deviation = rsqrtf(variance + parameters.epsilon);
   if (threadIdx.x == 0) {
     moments.mean[r] = mean;
     moments.inverse_deviation[r] = inverse_deviation;
@@ -79,7 +80,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   walk.ForEach([&](int k, int column) {
     auto value = row.At(k, column);
     const auto weight = Vector<float, N>::Load(parameters.weight + column);
-    const auto bias = Vector<float, N>::Load(parameters.bias + column);
+    Vector<float, N> bias = {};
+    if (centered) bias = Vector<float, N>::Load(parameters.bias + column);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       value.values[i] =

@@ -2,9 +2,9 @@
 
 #include "worker/engine/device/cuda/kernels/cuda_types.h"
 
-// Layer norm over the columns of each row, as torch.nn.LayerNorm with its default epsilon, 1e-5. It
-// comes alone or fused with the add before it. Weight and bias are the float masters, whatever T
-// is.
+// Layer norm over the columns of each row, as torch.nn.LayerNorm. Without a bias it is the norm by
+// the root of the mean square, as torch.nn.RMSNorm: the mean is taken as 0. It comes alone or fused
+// with the add before it. Weight and bias are the float masters, whatever T is.
 
 namespace dp::engine::cuda {
 
@@ -16,7 +16,8 @@ struct RowMoments {
 
 struct LayerNormParameters {
   const float* weight = nullptr;
-  const float* bias = nullptr;
+  const float* bias = nullptr;  // null: RMS norm
+  float epsilon = 0;
 };
 
 // out = norm(in).
@@ -30,14 +31,14 @@ cudaError_t AddLayerNormForward(cudaStream_t stream, const T* a, const T* b,
                                 LayerNormParameters parameters, Matrix shape, RowMoments moments,
                                 T* sum, T* out);
 
-// Floats that LayerNormBackward needs.
+// Floats that LayerNormBackward needs, with a bias or without.
 int64_t LayerNormBackwardWorkspace(Matrix shape);
 
 template <typename T>
 struct LayerNormGradients {
   T* in = nullptr;
   float* weight = nullptr;
-  float* bias = nullptr;
+  float* bias = nullptr;  // null: RMS norm
 };
 
 // `in` and `moments` are forward's; `in` is the fused form's `sum`. gradients.in = the gradient

@@ -24,6 +24,7 @@ struct BackwardInput {
   RowMoments moments;
   Matrix shape;
   int64_t rows_per_chunk;
+  bool centered;  // not an RMS norm
 };
 
 // The gradients of weight and bias that one lane has summed; not used where K is 0.
@@ -46,7 +47,7 @@ inline constexpr int kHeld = K <= kHeldMost<T> ? K : 0;
 template <typename T, int K>
 inline constexpr int kShortcutHeld = sizeof(T) == 2 ? kHeld<T, K> : 0;
 
-// With x^ the normed input and g = gradient x weight:
+// x^ is the normed input, g = gradient x weight. An RMS norm has no mean(g).
 // in_gradient = (g - mean(g) - x^ mean(g x^)) / deviation + shortcut.
 template <typename T, int N, int K>
 __device__ void BackwardRow(const RowWalk<N, K>& walk, const BackwardInput<T>& input, int64_t r,
@@ -78,7 +79,7 @@ __device__ void BackwardRow(const RowWalk<N, K>& walk, const BackwardInput<T>& i
     }
   });
   const float inverse = 1.0f / static_cast<float>(input.shape.columns);
-  const float mean_of_g = WarpSum(sum) * inverse;
+  const float mean_of_g = input.centered ? WarpSum(sum) * inverse : 0.0f;
   const float mean_of_product = WarpSum(product) * inverse;
   walk.ForEach([&](int k, int column) {
     auto x = in.At(k, column);
@@ -171,7 +172,7 @@ cudaError_t LaunchParameterKernel(cudaStream_t stream, const BackwardInput<T>& i
 }  // namespace
 
 int64_t LayerNormBackwardWorkspace(Matrix shape) {
-  return shape.rows == 0 ? 0 : ChunksOf(shape).count * 2 * shape.columns;
+  return shape.rows == 0 ? 0 : (ChunksOf(shape).count * 2 + 1) * shape.columns;
 }
 
 template <typename T>
@@ -180,8 +181,14 @@ cudaError_t LayerNormBackward(cudaStream_t stream, const T* in, const T* out_gra
                               Matrix shape, float* workspace, LayerNormGradients<T> gradients) {
   if (shape.rows == 0) return cudaSuccess;
   const Chunks chunks = ChunksOf(shape);
-  const BackwardInput<T> input = {in,    out_gradient,         shortcut, weight, moments,
-                                  shape, chunks.rows_per_chunk};
+  const BackwardInput<T> input = {in,
+                                  out_gradient,
+                                  shortcut,
+                                  weight,
+                                  moments,
+                                  shape,
+                                  chunks.rows_per_chunk,
+                                  gradients.bias != nullptr};
   const cudaError_t result = WithRowWalk(shape.columns, [&]<int N, int K>() {
     cudaError_t launched = cudaSuccess;
     if (K == 0) launched = LaunchParameterKernel(stream, input, chunks.count, workspace);
@@ -190,8 +197,10 @@ cudaError_t LayerNormBackward(cudaStream_t stream, const T* in, const T* out_gra
     return Launch(stream, grid, BackwardKernel<T, N, K>, input, gradients.in, workspace);
   });
   if (result != cudaSuccess) return result;
+  // An RMS norm has no place for the sums of a bias.
+  float* const unused = workspace + chunks.count * 2 * shape.columns;
   return SumChunks(stream, workspace, {chunks.count, 2 * shape.columns},
-                   {shape.columns, gradients.weight, gradients.bias});
+                   {shape.columns, gradients.weight, input.centered ? gradients.bias : unused});
 }
 template cudaError_t LayerNormBackward(cudaStream_t, const float*, const float*, const float*,
                                        const float*, RowMoments, Matrix, float*,

@@ -8,9 +8,6 @@
 
 namespace dp::engine::cuda {
 
-// torch.nn.LayerNorm's default.
-inline constexpr float kLayerNormEpsilon = 1e-5f;
-
 // Each lane has every 32nd vector of N columns. K is the number of vectors of a lane: the compiler
 // knows it, so they stay in registers. K is 0 for rows of any width, which are read again each
 // time, from the cache.

@@ -2,7 +2,7 @@
 
 #include "worker/engine/device/cuda/kernels/cuda_launch.h"
 
-// Sums over the threads of a warp, in one order. Only .cu files include it.
+// Sums and maxima over the threads of a warp, in one order. Only .cu files include it.
 
 namespace dp::engine::cuda {
 
@@ -13,6 +13,15 @@ __device__ inline float WarpSum(float value) {
 #pragma unroll
   for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kWholeWarp, value, distance);
+  }
+  return value;
+}
+
+// Ignores NaNs.
+__device__ inline float WarpMax(float value) {
+#pragma unroll
+  for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(kWholeWarp, value, distance));
   }
   return value;
 }

@@ -1,20 +1,40 @@
 #include "worker/engine/device/cuda/layers/cuda_layers.h"
 
+#include <optional>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/overloaded.h"
+#include "worker/engine/device/cuda/kernels/cuda_limits.h"
 #include "worker/engine/device/cuda/layers/cuda_layers_planner.h"
 
 namespace dp::engine::cuda {
 namespace {
 
-// The setting of a layer that the planner lacks; empty if it has all.
-std::string Lacking(const model::LayerKind& kind) {
-  const auto* norm = std::get_if<model::BatchNorm>(&kind);
-  return norm != nullptr && norm->sync ? "sync" : "";
-}
-
-bool IsPlannable(const model::LayerKind& kind) {
-  return std::visit([]<typename Kind>(const Kind&) { return PlannableKind<Kind>; }, kind);
+// The setting of a layer that GPUs do not compute, as " with sync". Empty: they compute no such
+// layer. None: they compute the layer.
+std::optional<std::string> Lacking(const model::CheckedLayer& layer) {
+  const auto heads = [&](int64_t count) -> std::optional<std::string> {
+    const int64_t features = layer.out.back() / count;
+    if (features <= kAttentionHeadMax) return std::nullopt;
+    return absl::StrCat(" with heads of ", features, " features (", kAttentionHeadMax, " at most)");
+  };
+  return std::visit(
+      Overloaded{[](const model::MaxPool2d& pool) -> std::optional<std::string> {
+                   if (pool.kernel <= kPoolingKernelMax) return std::nullopt;
+                   return absl::StrCat(" with a kernel of ", pool.kernel, " (", kPoolingKernelMax,
+                                       " at most)");
+                 },
+                 [&](const model::CausalAttention& attention) { return heads(attention.heads); },
+                 [&](const model::Attention& attention) { return heads(attention.heads); },
+                 [](const model::BatchNorm& norm) -> std::optional<std::string> {
+                   if (!norm.sync) return std::nullopt;
+                   return " with sync";
+                 },
+                 [](const model::Plugin&) -> std::optional<std::string> { return ""; },
+                 [](const auto&) -> std::optional<std::string> { return std::nullopt; }},
+      layer.kind);
 }
 
 }  // namespace
@@ -26,21 +46,16 @@ absl::Status CheckPlannable(absl::Span<const model::CheckedLayer> layers, const 
           absl::StrCat("layer '", layer.name, "' is on device ", layer.device,
                        ": layers on several devices are computed on CPUs only, and this rank "
                        "computes on a GPU; set train.device to cpu"));
-    const std::string lacking = Lacking(layer.kind);
-    if (lacking.empty() && IsPlannable(layer.kind)) continue;
+    const std::optional<std::string> lacking = Lacking(layer);
+    if (!lacking.has_value()) continue;
     return absl::UnimplementedError(absl::StrCat(
-        "layer '", layer.name, "' (", model::KindName(layer.kind), ")",
-        lacking.empty() ? "" : absl::StrCat(" with ", lacking),
+        "layer '", layer.name, "' (", model::KindName(layer.kind), ")", *lacking,
         " is computed on CPUs only, and this rank computes on a GPU; set train.device to cpu"));
   }
-  const auto* cross_entropy = std::get_if<CrossEntropyLoss>(&loss);
-  if (cross_entropy != nullptr && cross_entropy->label_smoothing == 0 && !WeighsLabels(loss)) {
-    return absl::OkStatus();
-  }
+  if (!WeighsLabels(loss)) return absl::OkStatus();
   return absl::UnimplementedError(
-      "losses other than cross-entropy without smoothing, classWeights and ignoreIndex are "
-      "computed "
-      "on CPUs only, and this rank computes on a GPU; set train.device to cpu");
+      "cross-entropy with classWeights or ignoreIndex is computed on CPUs only, and this rank "
+      "computes on a GPU; set train.device to cpu");
 }
 
 LayerProgram PlanLayers(absl::Span<const model::CheckedLayer> layers,
@@ -72,7 +87,8 @@ ArenaPlan PlanArena(const LayerProgram& program) {
                       .first = array.first,
                       .last = array.last});
   }
-  for (const ArrayId given : {program.images, program.tokens, program.labels, program.samples}) {
+  for (const ArrayId given :
+       {program.images, program.tokens, program.labels, program.targets, program.samples}) {
     if (given != kNone) arrays[given].bytes = 0;
   }
   return PlanArena(arrays);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -45,16 +44,6 @@ constexpr Function FunctionOf(const model::Gelu& gelu) {
 constexpr Function FunctionOf(const model::Silu&) { return Function::kSilu; }
 constexpr Function FunctionOf(const model::Tanh&) { return Function::kTanh; }
 constexpr Function FunctionOf(const model::Sigmoid&) { return Function::kSigmoid; }
-
-// The kinds of layers that the planner knows.
-template <typename Kind, typename... Kinds>
-concept OneOf = (std::same_as<Kind, Kinds> || ...);
-template <typename Kind>
-concept PlannableKind = model::ElementFunction<Kind> ||
-    OneOf<Kind, model::Linear, model::TiedLinear, model::Conv2d, model::MaxPool2d, model::Flatten,
-          model::Dropout, model::Embedding, model::Positions, model::LayerNorm,
-          model::CausalAttention, model::Add, model::Conv1d, model::AvgPool2d,
-          model::AdaptiveAvgPool2d, model::BatchNorm>;
 
 // `count` matrices one after another.
 struct MatrixRun {
@@ -103,6 +92,7 @@ struct HeadsSize {
   int64_t tokens = 0;
   int64_t heads = 0;
   int64_t head_features = 0;
+  bool causal = true;
   bool fused = false;  // computed by the library, on activations; otherwise by ours, on floats
 };
 
@@ -125,10 +115,12 @@ struct AddPositions {
   int weight;
   ArrayId out;
 };
-// out = norm(sum). sum = in + added where `added` is not kNone; otherwise sum is `in`.
+// out = norm(sum). sum = in + added where `added` is not kNone; otherwise sum is `in`. Without a
+// bias it is an RMS norm.
 struct Norm {
   ArrayId in, added, sum;
   int weight, bias;
+  double epsilon;
   int64_t rows, columns;
   ArrayId mean, deviation, out;
 };
@@ -196,6 +188,17 @@ struct Transpose {
   MatrixRun shape;  // of `in`
   ArrayId in, out;
 };
+struct Softmax {
+  int64_t rows, columns;
+  ArrayId in, out;
+};
+// Turns queries and keys by the angles of their tokens, or back. `tokens` x half of a head's
+// features have an angle each.
+struct Rotate {
+  HeadsSize size;
+  bool backwards;
+  ArrayId in, out;
+};
 struct Attend {
   HeadsSize size;
   ArrayId in, log_sums, out;
@@ -207,10 +210,11 @@ struct Convert {
   ArrayId in, out;
 };
 // Computes the loss of the logits. In training also writes `gradient`, which may be the logits'
-// array.
-struct CrossEntropy {
+// array. A loss other than cross-entropy has one row a sample, of as many `classes` as outputs.
+struct TakeLoss {
   int64_t samples, rows_per_sample, classes, stride;
   ArrayId logits, gradient;
+  Loss loss;
 };
 
 // in_gradient = out_gradient times the derivative. `saved` is the function's output
@@ -289,6 +293,10 @@ struct NormGradient {
   int64_t rows, columns;
   ArrayId mean, deviation, in_gradient;
 };
+struct SoftmaxGradient {
+  int64_t rows, columns;
+  ArrayId out, out_gradient, in_gradient;
+};
 struct AttendGradient {
   HeadsSize size;
   ArrayId in, log_sums, out, out_gradient, in_gradient;
@@ -312,10 +320,11 @@ struct EmbeddingGradient {
 using OperationKind =
     std::variant<op::TakeImages, op::Embed, op::AddPositions, op::Norm, op::Linear, op::OrderWeight,
                  op::Convolve, op::Pool, op::MeanPool, op::BatchNorm, op::Apply, op::Sum, op::Drop,
-                 op::Transpose, op::Attend, op::Convert, op::CrossEntropy, op::ApplyGradient,
-                 op::BiasGradient, op::LinearWeightGradient, op::LinearInputGradient,
-                 op::ConvolutionWeightGradient, op::ConvolutionInputGradient, op::PoolGradient,
-                 op::MeanPoolGradient, op::BatchNormGradient, op::PassStatistics, op::NormGradient,
+                 op::Transpose, op::Softmax, op::Rotate, op::Attend, op::Convert, op::TakeLoss,
+                 op::ApplyGradient, op::BiasGradient, op::LinearWeightGradient,
+                 op::LinearInputGradient, op::ConvolutionWeightGradient,
+                 op::ConvolutionInputGradient, op::PoolGradient, op::MeanPoolGradient,
+                 op::BatchNormGradient, op::PassStatistics, op::NormGradient, op::SoftmaxGradient,
                  op::AttendGradient, op::PositionsGradient, op::ZeroGradient,
                  op::EmbeddingGradient>;
 
@@ -332,14 +341,17 @@ struct LayerProgram {
   int batch_size = 0;
   ParameterLayout layout;
   std::vector<ProgramArray> arrays;
-  // Forward; then one CrossEntropy; then backward, where anything has a gradient.
+  // Forward; then one TakeLoss; then backward, where anything has a gradient.
   std::vector<Operation> operations;
-  int loss = 0;  // index of the CrossEntropy
+  int loss = 0;  // index of the TakeLoss
 
   // The host's inputs. Either images or tokens are set.
   ArrayId images = kNone;  // floats
   ArrayId tokens = kNone;
+  // The loss takes labels or targets, of which the other is kNone. A norm takes neither, but the
+  // labels of a data set on the device have their place.
   ArrayId labels = kNone;
+  ArrayId targets = kNone;  // floats
   ArrayId samples = kNone;
   int64_t tokens_per_sample = 0;
   int64_t vocabulary = 0;  // of the embedding
@@ -348,9 +360,7 @@ struct LayerProgram {
   // layer.
   int64_t values_padding = 0;
 
-  const op::CrossEntropy& cross_entropy() const {
-    return std::get<op::CrossEntropy>(operations[loss].kind);
-  }
+  const op::TakeLoss& take_loss() const { return std::get<op::TakeLoss>(operations[loss].kind); }
 };
 
 struct LayerProgramOptions {
@@ -373,7 +383,7 @@ struct LayerProgramOptions {
 LayerProgram PlanLayers(absl::Span<const model::CheckedLayer> layers,
                         const LayerProgramOptions& options);
 
-// Errors: Unimplemented names the first layer, or the loss, that only CPUs compute in this release.
+// Errors: Unimplemented names the first layer, or the setting of the loss, that only CPUs compute.
 absl::Status CheckPlannable(absl::Span<const model::CheckedLayer> layers, const Loss& loss);
 
 int64_t BytesOf(Stored stored, Precision precision);

@@ -36,7 +36,8 @@ size_t LayerPlanner::PlanKind(const model::TiedLinear& tied, size_t i, ValueId i
   const int weight = ParameterOf(tied.embedding + ".weight");
   const int64_t features = values_[in].shape.back();
   int64_t outputs = layers_[i].out.back();
-  if (bfloat16() && i + 1 == layers_.size()) {
+  const bool by_rows = std::holds_alternative<CrossEntropyLoss>(options_.network.loss);
+  if (bfloat16() && by_rows && i + 1 == layers_.size()) {
     const int64_t padded = RoundUp(outputs, kVocabularyTile);
     // The embedding is the first layer, so nothing but padding lies behind its weight.
     DP_CHECK(weight + 1 == static_cast<int>(program_.layout.parameters.size()));
@@ -160,7 +161,7 @@ size_t LayerPlanner::PlanKind(const model::Add& add, size_t i, ValueId in) {
     AddGradient(in, gradient);
     AddGradient(source, gradient);
   });
-  if (GivesToNext(i) && IsKind<model::LayerNorm>(i + 1)) {
+  if (GivesToNext(i) && (IsKind<model::LayerNorm>(i + 1) || IsKind<model::RmsNorm>(i + 1))) {
     PlanNorm(i + 1, given, b, a);
     return 2;
   }

@@ -16,6 +16,18 @@ std::string Words(std::initializer_list<std::string> words) {
   return absl::StrJoin(said, " ");
 }
 
+std::string NameOf(const Loss& loss) {
+  return std::visit(Overloaded{[](const CrossEntropyLoss& kind) -> std::string {
+                                 return kind.label_smoothing > 0 ? "smoothed cross entropy"
+                                                                 : "cross entropy";
+                               },
+                               [](const MseLoss&) -> std::string { return "mse"; },
+                               [](const L1Loss&) -> std::string { return "l1"; },
+                               [](const BceLoss&) -> std::string { return "bce"; },
+                               [](const NormLoss&) -> std::string { return "norm of the output"; }},
+                    loss);
+}
+
 std::string If(bool is, absl::string_view word) { return is ? std::string(word) : ""; }
 
 std::string Text(Function function) {
@@ -49,7 +61,7 @@ std::string Describe(const OperationKind& kind) {
           },
           [](const op::AddPositions&) { return std::string("add positions"); },
           [](const op::Norm& o) {
-            return Words({If(o.added != kNone, "add"), "norm"});
+            return Words({If(o.added != kNone, "add"), If(o.bias == kNone, "rms"), "norm"});
           },
           [](const op::Linear& o) {
             return Words({"linear", If(o.bias != kNone, "bias"), Text(o.function)});
@@ -69,14 +81,18 @@ std::string Describe(const OperationKind& kind) {
           [](const op::Sum&) { return std::string("sum"); },
           [](const op::Drop&) { return std::string("drop"); },
           [](const op::Transpose&) { return std::string("transpose"); },
+          [](const op::Softmax&) { return std::string("softmax"); },
+          [](const op::Rotate& o) {
+            return Words({"rotate", If(o.backwards, "gradient")});
+          },
           [](const op::Attend& o) {
-            return Words({If(o.size.fused, "fused"), "attend"});
+            return Words({If(o.size.fused, "fused"), "attend", If(!o.size.causal, "all")});
           },
           [](const op::Convert& o) {
             return std::string(o.to_float ? "convert to float" : "convert to bf16");
           },
-          [](const op::CrossEntropy& o) {
-            return Words({"cross entropy", If(o.gradient == o.logits, "in place")});
+          [](const op::TakeLoss& o) {
+            return Words({NameOf(o.loss), If(o.gradient == o.logits, "in place")});
           },
           [](const op::ApplyGradient& o) {
             return Words({Text(o.function), "gradient"});
@@ -108,10 +124,13 @@ std::string Describe(const OperationKind& kind) {
           },
           [](const op::PassStatistics&) { return std::string("pass statistics"); },
           [](const op::NormGradient& o) {
-            return Words({"norm", If(o.shortcut != kNone, "shortcut"), "gradient"});
+            return Words({If(o.bias == kNone, "rms"), "norm", If(o.shortcut != kNone, "shortcut"),
+                          "gradient"});
           },
+          [](const op::SoftmaxGradient&) { return std::string("softmax gradient"); },
           [](const op::AttendGradient& o) {
-            return Words({If(o.size.fused, "fused"), "attend gradient"});
+            return Words(
+                {If(o.size.fused, "fused"), "attend", If(!o.size.causal, "all"), "gradient"});
           },
           [](const op::PositionsGradient&) { return std::string("positions gradient"); },
           [](const op::ZeroGradient&) { return std::string("zero gradient"); },

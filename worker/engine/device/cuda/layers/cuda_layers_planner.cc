@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/overloaded.h"
 
 namespace dp::engine::cuda {
 LayerPlanner::LayerPlanner(absl::Span<const model::CheckedLayer> layers,
@@ -35,7 +36,7 @@ LayerProgram LayerPlanner::Plan() {
     if (values_[final_].needs_gradient) emit();
   }
   for (op::PassStatistics& each : statistics_) {
-    each.rows_per_sample = program_.cross_entropy().rows_per_sample;
+    each.rows_per_sample = program_.take_loss().rows_per_sample;
     Emit(each, {each.mean, each.variance}, {each.running_variance, each.running_mean});
   }
   Finish();
@@ -145,13 +146,12 @@ LayerPlanner::ValueId LayerPlanner::TakeInput() {
 }
 
 size_t LayerPlanner::PlanLayer(size_t i, ValueId in) {
-  return std::visit(
-      [&]<typename Kind>(const Kind& kind) -> size_t {
-        if constexpr (PlannableKind<Kind>) return PlanKind(kind, i, in);
-        DP_CHECK(false);  // CheckPlannable has refused it
-        return 1;
-      },
-      layers_[i].kind);
+  return std::visit(Overloaded{[&](const auto& kind) { return PlanKind(kind, i, in); },
+                               [](const model::Plugin&) -> size_t {
+                                 DP_CHECK(false);  // CheckPlannable has refused it
+                                 return 1;
+                               }},
+                    layers_[i].kind);
 }
 
 void LayerPlanner::PlanLoss(ValueId value) {
@@ -161,29 +161,39 @@ void LayerPlanner::PlanLoss(ValueId value) {
     logits_in_place_ = false;
   }
   final_ = value;
-  const int64_t rows_per_sample = model::ElementCount(shape) / shape.back();
+  const Loss& loss = options_.network.loss;
+  const bool by_rows = std::holds_alternative<CrossEntropyLoss>(loss);
+  const int64_t outputs = model::ElementCount(shape);
+  const int64_t rows_per_sample = by_rows ? outputs / shape.back() : 1;
   const ArrayId logits = values_[value].array;
   const int64_t size = program_.arrays[logits].size;
   const int64_t stride = size / (batch() * rows_per_sample);
-  program_.labels = NewArray(Stored::kInt32, batch() * rows_per_sample);
+  const bool of_tokens = program_.tokens != kNone;
+  const int64_t labels = of_tokens ? program_.tokens_per_sample : rows_per_sample;
+  if (HasTargets(loss)) {
+    program_.targets = NewArray(Stored::kFloat, batch() * outputs);
+  } else {
+    program_.labels = NewArray(Stored::kInt32, batch() * labels);
+  }
   ArrayId gradient = kNone;
   if (values_[value].needs_gradient) gradient = logits_in_place_ ? logits : NewActivation(size);
   program_.loss = static_cast<int>(program_.operations.size());
-  Emit(op::CrossEntropy{batch(), rows_per_sample, shape.back(), stride, logits, gradient},
-       {logits, gradient, program_.labels});
+  Emit(op::TakeLoss{batch(), rows_per_sample, outputs / rows_per_sample, stride, logits, gradient,
+                    loss},
+       {logits, gradient, program_.labels, program_.targets});
   if (gradient != kNone) AddGradient(value, gradient);
 }
 
 void LayerPlanner::Finish() {
   const int last = static_cast<int>(program_.operations.size()) - 1;
   for (const ArrayId given :
-       {program_.images, program_.tokens, program_.labels, program_.samples}) {
+       {program_.images, program_.tokens, program_.labels, program_.targets, program_.samples}) {
     if (given == kNone) continue;
     program_.arrays[given].first = 0;
     program_.arrays[given].last = last;
   }
   // ReadLogits comes after the last forward operation, so the logits must live until the loss.
-  ProgramArray& logits = program_.arrays[program_.cross_entropy().logits];
+  ProgramArray& logits = program_.arrays[program_.take_loss().logits];
   logits.first = std::min(logits.first, program_.loss);
   AddScratch();
   CheckOrder();

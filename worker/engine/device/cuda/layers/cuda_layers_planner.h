@@ -143,11 +143,14 @@ class LayerPlanner {
   void PositionsGradient(ArrayId gradient, int64_t size, int weight);
   size_t PlanKind(const model::Positions&, size_t i, ValueId in);
   size_t PlanKind(const model::LayerNorm&, size_t i, ValueId in);
+  size_t PlanKind(const model::RmsNorm&, size_t i, ValueId in);
+  size_t PlanKind(const model::Softmax&, size_t i, ValueId in);
 
   // Plans the norm of the array of `in`. Unless `added` is kNone, the norm first writes `from` +
   // `added` to that array; otherwise `from` is that array.
   void PlanNorm(size_t i, ValueId in, ArrayId added, ArrayId from);
   size_t PlanKind(const model::CausalAttention& attention, size_t i, ValueId in);
+  size_t PlanKind(const model::Attention& attention, size_t i, ValueId in);
 
   // These convert where attention is not the library's: ours computes on floats.
   ArrayId AsAttended(ArrayId activation, int64_t size, bool fused);

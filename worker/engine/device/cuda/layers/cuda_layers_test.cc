@@ -81,14 +81,14 @@ TEST(CudaLayersTest, InFloat32AttentionIsOursAndNothingIsPadded) {
   EXPECT_THAT(Describe(program), HasSubstr("\nattend\n"));
   EXPECT_THAT(Describe(program), Not(HasSubstr("padded")));
   EXPECT_THAT(Describe(program), Not(HasSubstr("convert")));
-  EXPECT_EQ(program.cross_entropy().stride, 50257);
+  EXPECT_EQ(program.take_loss().stride, 50257);
   EXPECT_EQ(program.values_padding, 0);
 }
 
 TEST(CudaLayersTest, InBf16ATiedOutputIsPaddedToWholeTiles) {
   const LayerProgram program = PlanText(kOneBlock, Precision::kBfloat16);
-  EXPECT_EQ(program.cross_entropy().classes, 50257);
-  EXPECT_EQ(program.cross_entropy().stride, 50304);
+  EXPECT_EQ(program.take_loss().classes, 50257);
+  EXPECT_EQ(program.take_loss().stride, 50304);
   EXPECT_EQ(program.values_padding, (50304 - 50257) * 16);
 }
 
@@ -156,7 +156,7 @@ TEST(CudaLayersTest, EveryResidualPresetIsPlanned) {
     const auto layers = *model::CheckClassifier(*model::Preset(name), {3, 64, 64}, 10);
     ASSERT_EQ(CheckPlannable(layers, CrossEntropyLoss()), absl::OkStatus());
     const LayerProgram program = PlanLayers(layers, kOfFour);
-    EXPECT_EQ(program.cross_entropy().classes, 10);
+    EXPECT_EQ(program.take_loss().classes, 10);
   }
 }
 
@@ -201,36 +201,79 @@ TEST(CudaLayersTest, AModelWithoutParametersHasNoBackward) {
   const auto program =
       PlanImages({{"", model::Dropout{0.5}}, {"", model::Flatten{}}}, {2, 3, 3}, kOfFour);
   EXPECT_THAT(Lines(program), ElementsAre("take images", "drop", "transpose", "cross entropy"));
-  EXPECT_EQ(program.cross_entropy().gradient, kNone);
+  EXPECT_EQ(program.take_loss().gradient, kNone);
 }
 
 TEST(CudaLayersTest, ReluAtTheEndKeepsItsLogits) {
   const auto program =
       PlanImages({{"", model::Flatten{}}, {"", model::Linear{.out = 3}}, {"", model::Relu{}}},
                  {1, 2, 2}, kOfFour);
-  EXPECT_NE(program.cross_entropy().gradient, program.cross_entropy().logits);
+  EXPECT_NE(program.take_loss().gradient, program.take_loss().logits);
 }
 
 TEST(CudaLayersTest, ALayerThatOnlyCpusComputeIsRefusedByName) {
-  const auto why = [](const model::LayerKind& kind) {
+  const auto why = [](const model::LayerKind& kind, const model::Shape& in) {
     return std::string(
-        CheckPlannable(*model::CheckShapes({{{"a", kind}}}, {8}), CrossEntropyLoss()).message());
+        CheckPlannable(*model::CheckShapes({{{"a", kind}}}, in), CrossEntropyLoss()).message());
   };
-  EXPECT_EQ(why(model::BatchNorm{}), "");
-  EXPECT_EQ(why(model::Softmax{}),
-            "layer 'a' (softmax) is computed on CPUs only, and this rank computes on a GPU; set "
-            "train.device to cpu");
-  EXPECT_THAT(why(model::BatchNorm{.sync = true}), HasSubstr("with sync"));
+  EXPECT_EQ(why(model::MaxPool2d{.kernel = 16}, {1, 20, 20}), "");
+  EXPECT_EQ(why(model::MaxPool2d{.kernel = 17}, {1, 20, 20}),
+            "layer 'a' (maxPool2d) with a kernel of 17 (16 at most) is computed on CPUs only, and "
+            "this rank computes on a GPU; set train.device to cpu");
+  EXPECT_EQ(why(model::Attention{.heads = 2}, {4, 3 * 256}), "");
+  for (const model::LayerKind& kind : {model::LayerKind(model::Attention{.heads = 2}),
+                                       model::LayerKind(model::CausalAttention{.heads = 2})}) {
+    EXPECT_THAT(why(kind, {4, 3 * 258}), HasSubstr("with heads of 129 features (128 at most)"));
+  }
+  EXPECT_EQ(why(model::BatchNorm{}, {8}), "");
+  EXPECT_THAT(why(model::BatchNorm{.sync = true}, {8}), HasSubstr("with sync"));
   const model::CheckedLayer plugin = {"mine", model::Plugin{"/l.so"}, {4}, {4}};
   EXPECT_THAT(CheckPlannable({plugin}, CrossEntropyLoss()).message(),
               HasSubstr("layer 'mine' (plugin) is computed on CPUs only"));
+  EXPECT_THAT(CheckPlannable({}, CrossEntropyLoss{.ignored = 3}).message(),
+              HasSubstr("classWeights or ignoreIndex"));
 }
 
-TEST(CudaLayersTest, ALossThatOnlyCpusComputeIsRefused) {
-  for (const Loss& loss : {Loss(CrossEntropyLoss{0.1}), Loss(MseLoss()), Loss(NormLoss())}) {
-    EXPECT_TRUE(absl::IsUnimplemented(CheckPlannable({}, loss)));
-  }
-  EXPECT_EQ(CheckPlannable({}, CrossEntropyLoss()), absl::OkStatus());
+TEST(CudaLayersTest, ALossOfOutputsTakesTargets) {
+  const auto plan = [](const Loss& loss) {
+    return PlanImages({{"", model::Linear{.out = 4}}}, {3, 5},
+                      {.network = {.batch_size = 2, .loss = loss}});
+  };
+  const LayerProgram mse = plan(MseLoss());
+  EXPECT_THAT(Describe(mse), HasSubstr("linear bias\nmse in place\n"));
+  EXPECT_EQ(mse.labels, kNone);
+  EXPECT_EQ(mse.arrays[mse.targets].size, 2 * 3 * 4);
+  EXPECT_EQ(mse.take_loss().classes, 3 * 4);
+  EXPECT_EQ(mse.take_loss().rows_per_sample, 1);
+  const LayerProgram norm = plan(NormLoss());
+  EXPECT_EQ(norm.targets, kNone);
+  EXPECT_EQ(norm.arrays[norm.labels].size, 2);
+  EXPECT_THAT(Describe(plan(CrossEntropyLoss{0.1})), HasSubstr("smoothed cross entropy in place"));
+}
+
+TEST(CudaLayersTest, ABlockWithRmsNormsFusesTheirAdds) {
+  const std::vector<model::LayerSpec> specs = {{"wte", model::Embedding{.features = 16}},
+                                               {"", model::RmsNorm{}},
+                                               {"", model::Linear{.out = 48}},
+                                               {"", model::Attention{2, true, /*rotary=*/true}},
+                                               {"", model::Linear{.out = 16}},
+                                               {"", model::Add{"wte"}},
+                                               {"", model::RmsNorm{}},
+                                               {"", model::Linear{.out = 8}}};
+  EXPECT_THAT(Describe(PlanText(specs, Precision::kBfloat16, 16, 8)),
+              HasSubstr("embed\nrms norm\nlinear bias\nrotate\nfused attend\nlinear bias\n"
+                        "add rms norm\nlinear bias\n"));
+  EXPECT_THAT(Describe(PlanText(specs, Precision::kBfloat16, 16, 8)),
+              HasSubstr("\nfused attend gradient\nrotate gradient\n"));
+}
+
+TEST(CudaLayersTest, AttentionWithoutAMaskIsOurs) {
+  const std::vector<model::LayerSpec> specs = {{"", model::Embedding{.features = 48}},
+                                               {"", model::Attention{.heads = 2}},
+                                               {"", model::Softmax{}},
+                                               {"", model::Linear{.out = 8}}};
+  EXPECT_THAT(Describe(PlanText(specs, Precision::kBfloat16, 16, 8)),
+              HasSubstr("convert to float\nattend all\nconvert to bf16\nsoftmax\n"));
 }
 
 TEST(CudaLayersTest, BranchesAddUpTheirGradients) {
@@ -267,7 +310,7 @@ TEST(CudaLayersTest, ScratchIsNeededByItsOperationAlone) {
 bool IsGiven(const LayerProgram& program, size_t array) {
   const int id = static_cast<int>(array);
   return id == program.images || id == program.tokens || id == program.labels ||
-         id == program.samples;
+         id == program.samples || id == program.targets;
 }
 
 void ExpectLifetimesToBeKept(const LayerProgram& program) {

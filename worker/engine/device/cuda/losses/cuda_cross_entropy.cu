@@ -207,22 +207,8 @@ __global__ void __launch_bounds__(kThreads == kWarpThreads ? kBlockThreads : kTh
       });
 }
 
-// Where the sums go.
-struct Output {
-  const StepInput* step;
-  LossSums* sums;
-  float* tail;
-
-  __device__ void Write(double loss, int64_t correct) const {
-    *sums = {loss, correct};
-    if (tail == nullptr) return;
-    tail[0] = static_cast<float>(loss) * step->gradient_scale;
-    tail[1] = step->leaving;
-  }
-};
-
 // Adds the values of a block's threads: each round adds the upper half to the lower half.
-__device__ void SumThreads(double loss, int64_t correct, const Output& output) {
+__device__ void SumThreads(double loss, int64_t correct, const LossOutput& output) {
   __shared__ double losses[kSumThreads];
   __shared__ int64_t corrects[kSumThreads];
   losses[threadIdx.x] = loss;
@@ -238,7 +224,7 @@ __device__ void SumThreads(double loss, int64_t correct, const Output& output) {
 
 // One block: thread t adds rows t, t + 1024, ...
 __global__ void __launch_bounds__(kSumThreads)
-    SumKernel(const RowResult* results, int64_t rows, Output output) {
+    SumKernel(const RowResult* results, int64_t rows, LossOutput output) {
   double loss = 0;
   int64_t correct = 0;
 #pragma unroll 8
@@ -285,7 +271,7 @@ __device__ RowResult DoNarrowRow(const Input<T>& input, int r) {
 // One block, a thread for each row. For a small network's few rows and classes, whose sums then
 // need no launch of their own.
 template <typename T>
-__global__ void __launch_bounds__(kSumThreads) NarrowKernel(Input<T> input, Output output) {
+__global__ void __launch_bounds__(kSumThreads) NarrowKernel(Input<T> input, LossOutput output) {
   const int r = static_cast<int>(threadIdx.x);
   const RowResult result = r < input.shape.rows() ? DoNarrowRow(input, r) : RowResult{0.0f, 0};
   SumThreads(result.loss, result.correct, output);
@@ -346,7 +332,7 @@ cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const T* logits, const int3
                                 LossSums* sums, T* gradient, float* tail) {
   const Input<T> input = {logits,  labels, shape, step, static_cast<RowResult*>(workspace),
                           gradient};
-  const Output output = {step, sums, tail};
+  const LossOutput output = {step, sums, tail};
   if (IsNarrow(shape.stride, shape.rows())) {
     return Launch(stream, {1, kSumThreads}, NarrowKernel<T>, input, output);
   }

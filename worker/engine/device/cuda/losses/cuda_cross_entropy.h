@@ -1,6 +1,7 @@
 #pragma once
 
 #include "worker/engine/device/cuda/kernels/cuda_types.h"
+#include "worker/engine/device/cuda/losses/cuda_loss_output.h"
 
 namespace dp::engine::cuda {
 
@@ -14,21 +15,14 @@ struct LogitsShape {
   DP_HOST_DEVICE int64_t rows() const { return samples * rows_per_sample; }
 };
 
-// BatchResult without the count. In device memory.
-struct LossSums {
-  double loss_sum = 0;
-  int64_t correct = 0;
-};
-
 // Bytes that SoftmaxCrossEntropy needs: the loss of each row, and whether the row is correct.
 int64_t CrossEntropyWorkspace(LogitsShape shape);
 
 // Softmax cross-entropy as nn/cross_entropy.h defines it, over the rows of the first step->count
 // samples. Overwrites `sums`. Where `gradient` is not null, writes (softmax - one-hot)
 // step->gradient_scale to it, and zeroes to rows of padding and to columns from `classes` to
-// `stride`. `gradient` has the logits' shape and may be `logits`. Where `tail` is not null, it
-// receives a StepTail: the float nearest to the loss sum, times step->gradient_scale, and
-// step->leaving.
+// `stride`. `gradient` has the logits' shape and may be `logits`. `tail` is null or as in
+// LossOutput.
 //
 // Rows of more than 1024 classes are read once if two of them fit a multiprocessor's shared memory.
 // All other rows are read again, from the cache.

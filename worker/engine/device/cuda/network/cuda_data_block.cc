@@ -28,6 +28,22 @@ void CopyKnown(absl::Span<const From> from, int64_t known, int64_t limit, absl::
   std::fill(to.begin() + known, to.end(), To{0});
 }
 
+// Writes the labels or targets that the loss compares with.
+void FillExpected(const LayerProgram& program, const BatchBlock& place, const Batch& batch,
+                  char* block) {
+  const op::TakeLoss& loss = program.take_loss();
+  if (program.targets != kNone) {
+    const int64_t size = program.batch_size * loss.classes;
+    return CopyKnown<float, float>(batch.targets, batch.count * loss.classes, /*limit=*/0,
+                                   SpanAt<float>(block, place.labels, size));
+  }
+  const int64_t size = program.arrays[program.labels].size;
+  const bool takes_labels = std::holds_alternative<CrossEntropyLoss>(loss.loss);
+  const int64_t known = takes_labels ? batch.count * loss.rows_per_sample : 0;
+  CopyKnown<int32_t, int32_t>(batch.labels, known, loss.classes,
+                              SpanAt<int32_t>(block, place.labels, size));
+}
+
 }  // namespace
 
 BatchBlock PlanBatchBlock(const LayerProgram& program) {
@@ -38,7 +54,7 @@ BatchBlock PlanBatchBlock(const LayerProgram& program) {
   BatchBlock block;
   block.samples = block.step + kStepInputBytes;
   block.labels = block.samples + bytes(program.samples);
-  block.input = block.labels + bytes(program.labels);
+  block.input = block.labels + bytes(program.labels != kNone ? program.labels : program.targets);
   block.bytes = block.input + bytes(program.tokens != kNone ? program.tokens : program.images);
   return block;
 }
@@ -53,10 +69,7 @@ void FillSamples(const LayerProgram& program, const BatchBlock& place, const Bat
 void FillBatchBlock(const LayerProgram& program, const BatchBlock& place, const Batch& batch,
                     char* block) {
   FillSamples(program, place, batch, block);
-  const op::CrossEntropy& loss = program.cross_entropy();
-  CopyKnown<int32_t, int32_t>(
-      batch.labels, batch.count * loss.rows_per_sample, loss.classes,
-      SpanAt<int32_t>(block, place.labels, program.batch_size * loss.rows_per_sample));
+  FillExpected(program, place, batch, block);
   const bool of_tokens = program.tokens != kNone;
   const int64_t size = program.arrays[of_tokens ? program.tokens : program.images].size;
   const int64_t known = size / program.batch_size * batch.count;

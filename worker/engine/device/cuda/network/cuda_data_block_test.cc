@@ -53,6 +53,21 @@ TEST(CudaDataBlockTest, PaddingIsZeroWhateverTheBatchHolds) {
   EXPECT_THAT(PartAt<float>(block, place.input, 6), ElementsAre(1, 2, 3, 4, 0, 0));
 }
 
+TEST(CudaDataBlockTest, TargetsLieInThePlaceOfLabels) {
+  const LayerProgram program = PlanLayers(
+      *model::CheckShapes({{"", model::Flatten{}}, {"", model::Linear{.out = 2}}}, {1, 1, 2}),
+      {.network = {.batch_size = 3, .loss = MseLoss()}});
+  const BatchBlock place = PlanBatchBlock(program);
+  std::vector<char> block(place.bytes, 1);
+  const std::vector<float> images = {1, 2, 3, 4, 5, 6}, targets = {.1f, .2f, .3f, .4f, .5f, .6f};
+  const std::vector<int64_t> samples = {7, 8, 9};
+  FillBatchBlock(program, place,
+                 {.images = images, .samples = samples, .count = 2, .targets = targets},
+                 block.data());
+  EXPECT_THAT(PartAt<float>(block, place.labels, 6), ElementsAre(.1f, .2f, .3f, .4f, 0, 0));
+  EXPECT_THAT(PartAt<float>(block, place.input, 6), ElementsAre(1, 2, 3, 4, 0, 0));
+}
+
 TEST(CudaDataBlockTest, TokensBecomeWholeNumbers) {
   const LayerProgram program = OfTokens();
   const BatchBlock place = PlanBatchBlock(program);

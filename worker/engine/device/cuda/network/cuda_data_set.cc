@@ -20,6 +20,7 @@ absl::Status CopyTo(absl::Span<const T> from, char* to, cudaStream_t stream) {
 
 absl::StatusOr<std::unique_ptr<CudaDataset>> CudaDataset::Upload(DeviceContext& context,
                                                                  const Dataset& data) {
+  if (data.has_targets()) return nullptr;  // kernels gather labels alone
   const Storage storage = data.storage();
   size_t free = 0;
   size_t total = 0;

@@ -6,9 +6,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "worker/engine/device/cuda/kernels/cuda_cast.h"
-#include "worker/engine/device/cuda/kernels/cuda_elementwise.h"
-#include "worker/engine/device/cuda/losses/cuda_cross_entropy.h"
-#include "worker/engine/device/cuda/network/cuda_network_shapes.h"
+#include "worker/engine/device/cuda/network/cuda_network_loss.h"
 #include "worker/engine/device/cuda/runtime/cuda_status.h"
 
 namespace dp::engine::cuda {
@@ -23,15 +21,6 @@ bool HasFusedAttention(const LayerProgram& program) {
     if (attend != nullptr && attend->size.fused) return true;
   }
   return false;
-}
-
-template <typename T>
-absl::Status QueueLoss(cudaStream_t stream, const NetworkMemory& memory, const op::CrossEntropy& o,
-                       ArrayId labels, void* scratch, bool with_gradient, float* tail) {
-  DP_CUDA_RETURN_IF_ERROR(SoftmaxCrossEntropy<T>(
-      stream, memory.array<T>(o.logits), memory.array<int32_t>(labels), ShapeOf(o), memory.step(),
-      scratch, memory.sums(), with_gradient ? memory.array<T>(o.gradient) : nullptr, tail));
-  return absl::OkStatus();
 }
 
 float FloatOf(uint16_t bf16_bits) {
@@ -98,7 +87,7 @@ BatchResult CudaNetwork::Forward(const Batch& batch, Mode mode) {
 }
 
 void CudaNetwork::Backward(float scale, const GradientReady& ready) {
-  if (program_.cross_entropy().gradient == kNone) return;
+  if (program_.take_loss().gradient == kNone) return;
   context_.Use();
   context_.Do([&]() -> absl::Status {
     DP_RETURN_IF_ERROR(StageScale(scale));
@@ -113,7 +102,7 @@ void CudaNetwork::Backward(float scale, const GradientReady& ready) {
 
 absl::Status CudaNetwork::QueueOperations(size_t begin, size_t end, float* tail) {
   const auto loss = static_cast<size_t>(program_.loss);
-  const bool trains = program_.cross_entropy().gradient != kNone;
+  const bool trains = program_.take_loss().gradient != kNone;
   for (size_t i = begin; i < end; ++i) {
     DP_RETURN_IF_ERROR(i == loss ? RunLoss(trains, tail) : Run(i, Mode::kTrain));
   }
@@ -153,10 +142,7 @@ absl::Status CudaNetwork::RunForward(Mode mode) {
 }
 
 absl::Status CudaNetwork::RunLoss(bool with_gradient, float* tail) {
-  const auto queue =
-      program_.precision == Precision::kBfloat16 ? &QueueLoss<bf16> : &QueueLoss<float>;
-  return queue(context_.stream(), *memory_, program_.cross_entropy(), program_.labels,
-               loss_scratch_, with_gradient, tail);
+  return QueueLoss(context_.stream(), program_, *memory_, loss_scratch_, with_gradient, tail);
 }
 
 void CudaNetwork::ReadLogits(absl::Span<float> logits) const {
@@ -165,7 +151,7 @@ void CudaNetwork::ReadLogits(absl::Span<float> logits) const {
 }
 
 absl::Status CudaNetwork::CopyLogits(absl::Span<float> logits) const {
-  const op::CrossEntropy& o = program_.cross_entropy();
+  const op::TakeLoss& o = program_.take_loss();
   const int64_t rows = o.samples * o.rows_per_sample;
   DP_CHECK(static_cast<int64_t>(logits.size()) == rows * o.classes);
   const int64_t bytes = BytesOf(Stored::kActivation, program_.precision);

@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "worker/engine/device/cuda/images/cuda_mean_pooling.h"
 #include "worker/engine/device/cuda/images/cuda_pooling.h"
@@ -16,7 +15,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-Matrices ShapeOf(const MatrixRun& run) { return {run.count, run.rows, run.columns}; }
+Matrices MatricesOf(const MatrixRun& run) { return {run.count, run.rows, run.columns}; }
 
 PoolingShape PoolingOf(const Window& w, bool plain) {
   return {.samples = w.samples,
@@ -56,7 +55,7 @@ MeanPoolingShape MeanPoolingOf(const Operation& o) {
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::TakeImages& o) const {
-  return MakeLaunch([shape = ShapeOf(o.shape), in = array<float>(parts.program.images),
+  return MakeLaunch([shape = MatricesOf(o.shape), in = array<float>(parts.program.images),
                      out = array<T>(o.out)](cudaStream_t stream) {
     if (shape.rows > 1) return cuda::Transpose<float, T>(stream, in, shape, out);
     return Cast<float, T>(stream, in, shape.count * shape.columns, out);
@@ -65,7 +64,7 @@ MadeOperation OperationMaker<T>::operator()(const op::TakeImages& o) const {
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::OrderWeight& o) const {
-  return MakeLaunch([shape = ShapeOf(o.shape), in = parts.memory.value(o.weight),
+  return MakeLaunch([shape = MatricesOf(o.shape), in = parts.memory.value(o.weight),
                      out = array<T>(o.out)](cudaStream_t stream) {
     return cuda::Transpose<float, T>(stream, in, shape, out);
   });
@@ -73,10 +72,10 @@ MadeOperation OperationMaker<T>::operator()(const op::OrderWeight& o) const {
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::Transpose& o) const {
-  return MakeLaunch(
-      [shape = ShapeOf(o.shape), in = array<T>(o.in), out = array<T>(o.out)](cudaStream_t stream) {
-        return cuda::Transpose<T, T>(stream, in, shape, out);
-      });
+  return MakeLaunch([shape = MatricesOf(o.shape), in = array<T>(o.in),
+                     out = array<T>(o.out)](cudaStream_t stream) {
+    return cuda::Transpose<T, T>(stream, in, shape, out);
+  });
 }
 
 template <typename T>
@@ -126,11 +125,6 @@ MadeOperation OperationMaker<T>::operator()(const op::ConvolutionWeightGradient&
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::Pool& o) const {
-  if (o.window.kernel > kPoolingKernelMax) {
-    return absl::UnimplementedError(absl::StrCat("a GPU pools in windows of up to ",
-                                                 kPoolingKernelMax, "; one of the model's is ",
-                                                 o.window.kernel));
-  }
   return MakeLaunch([shape = PoolingOf(o.window, o.plain), in = array<T>(o.in),
                      out = array<T>(o.out),
                      places = array<uint8_t>(o.places)](cudaStream_t stream) {

@@ -56,7 +56,7 @@ absl::Status NetworkMemory::FillArraysOf(cudaStream_t stream) {
 
 void* NetworkMemory::Find(ArrayId id) const {
   if (id == kNone) return nullptr;
-  if (id == program_->labels) return batch() + place_.labels;
+  if (id == program_->labels || id == program_->targets) return batch() + place_.labels;
   if (id == program_->samples) return batch() + place_.samples;
   if (id == program_->images || id == program_->tokens) return batch() + place_.input;
   return arena_.at<char>(id);

@@ -6,7 +6,7 @@
 #include "absl/types/span.h"
 #include "worker/engine/device/cuda/kernels/cuda_types.h"
 #include "worker/engine/device/cuda/layers/cuda_layers.h"
-#include "worker/engine/device/cuda/losses/cuda_cross_entropy.h"
+#include "worker/engine/device/cuda/losses/cuda_loss_output.h"
 #include "worker/engine/device/cuda/network/cuda_data_block.h"
 #include "worker/engine/device/cuda/runtime/cuda_memory.h"
 

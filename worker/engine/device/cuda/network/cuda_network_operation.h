@@ -12,6 +12,7 @@
 #include "worker/engine/device/cuda/libraries/cuda_gemm.h"
 #include "worker/engine/device/cuda/network/cuda_network_memory.h"
 #include "worker/engine/device/cuda/plans/cuda_planning.h"
+#include "worker/engine/device/cuda/runtime/cuda_memory.h"
 #include "worker/engine/device/cuda/runtime/cuda_status.h"
 
 // Makes a program's operations ready to run. T is float or bf16, the program's precision.
@@ -56,6 +57,7 @@ struct OperationParts {
   const Planning planning;
   std::map<std::string, std::shared_ptr<GemmPlan>> gemms = {};
   std::map<std::string, std::shared_ptr<AttentionPlan>> attentions = {};
+  std::map<std::string, std::shared_ptr<DeviceBuffer>> rotations = {};  // tables of angles
   ArrayId scratch = kNone;  // of the operation being made
 
   template <typename T>
@@ -75,7 +77,7 @@ using MadeOperation = absl::StatusOr<std::unique_ptr<CudaOperation>>;
 // Errors: Unimplemented no kernel or library does the operation; otherwise the plans' errors.
 MadeOperation MakeOperationOf(OperationParts& parts, const Operation& operation);
 
-// One method for each kind, in cuda_network_{dense,image,text}.cc.
+// One method for each kind, in cuda_network_{batch_norm,dense,image,rotary,text}.cc.
 template <typename T>
 struct OperationMaker {
   OperationParts& parts;
@@ -94,9 +96,11 @@ struct OperationMaker {
   MadeOperation operator()(const op::Sum& o) const;
   MadeOperation operator()(const op::Drop& o) const;
   MadeOperation operator()(const op::Transpose& o) const;
+  MadeOperation operator()(const op::Softmax& o) const;
+  MadeOperation operator()(const op::Rotate& o) const;
   MadeOperation operator()(const op::Attend& o) const;
   MadeOperation operator()(const op::Convert& o) const;
-  MadeOperation operator()(const op::CrossEntropy& o) const;
+  MadeOperation operator()(const op::TakeLoss& o) const;
   MadeOperation operator()(const op::ApplyGradient& o) const;
   MadeOperation operator()(const op::BiasGradient& o) const;
   MadeOperation operator()(const op::LinearWeightGradient& o) const;
@@ -108,6 +112,7 @@ struct OperationMaker {
   MadeOperation operator()(const op::BatchNormGradient& o) const;
   MadeOperation operator()(const op::PassStatistics& o) const;
   MadeOperation operator()(const op::NormGradient& o) const;
+  MadeOperation operator()(const op::SoftmaxGradient& o) const;
   MadeOperation operator()(const op::AttendGradient& o) const;
   MadeOperation operator()(const op::PositionsGradient& o) const;
   MadeOperation operator()(const op::ZeroGradient& o) const;

@@ -4,6 +4,7 @@
 #include "worker/engine/device/cuda/kernels/cuda_column_sums.h"
 #include "worker/engine/device/cuda/kernels/cuda_embedding.h"
 #include "worker/engine/device/cuda/kernels/cuda_layer_norm.h"
+#include "worker/engine/device/cuda/network/cuda_network_loss.h"
 #include "worker/engine/device/cuda/network/cuda_network_operation.h"
 #include "worker/engine/device/cuda/network/cuda_network_shapes.h"
 
@@ -37,12 +38,12 @@ int64_t ScratchBytes(const LayerProgram& program, const OperationKind& kind) {
           },
           [](const op::AttendGradient& o) {
             if (o.size.fused) return int64_t{0};
-            return Floats(CausalAttentionBackwardWorkspace(ShapeOf(o.size)));
+            return Floats(AttentionBackwardWorkspace(ShapeOf(o.size)));
           },
           [&](const op::EmbeddingGradient& o) {
             return EmbeddingBackwardWorkspace(EmbeddingShapeOf(program, o.weight));
           },
-          [](const op::CrossEntropy& o) { return CrossEntropyWorkspace(ShapeOf(o)); },
+          [](const op::TakeLoss& o) { return LossWorkspace(o); },
           [](const auto&) { return int64_t{0}; },
       },
       kind);

@@ -11,10 +11,10 @@
 namespace dp::engine::cuda {
 
 inline AttentionShape ShapeOf(const HeadsSize& size) {
-  return {size.samples, size.tokens, size.heads, size.head_features};
+  return {size.samples, size.tokens, size.heads, size.head_features, size.causal};
 }
 
-inline LogitsShape ShapeOf(const op::CrossEntropy& o) {
+inline LogitsShape ShapeOf(const op::TakeLoss& o) {
   return {o.samples, o.rows_per_sample, o.classes, o.stride};
 }
 

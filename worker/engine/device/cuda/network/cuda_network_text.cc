@@ -3,12 +3,12 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "worker/engine/device/cuda/kernels/cuda_column_sums.h"
 #include "worker/engine/device/cuda/kernels/cuda_embedding.h"
 #include "worker/engine/device/cuda/kernels/cuda_layer_norm.h"
+#include "worker/engine/device/cuda/kernels/cuda_softmax.h"
 #include "worker/engine/device/cuda/network/cuda_network_operation.h"
 #include "worker/engine/device/cuda/network/cuda_network_shapes.h"
 
@@ -94,7 +94,8 @@ MadeOperation OperationMaker<T>::operator()(const op::EmbeddingGradient& o) cons
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::Norm& o) const {
-  const LayerNormParameters parameters = {parts.memory.value(o.weight), parts.memory.value(o.bias)};
+  const LayerNormParameters parameters = {parts.memory.value(o.weight), parts.memory.value(o.bias),
+                                          static_cast<float>(o.epsilon)};
   return MakeLaunch([parameters, in = array<T>(o.in), added = array<T>(o.added),
                      sum = array<T>(o.sum), shape = Matrix{o.rows, o.columns},
                      moments = RowMoments{array<float>(o.mean), array<float>(o.deviation)},
@@ -120,6 +121,21 @@ MadeOperation OperationMaker<T>::operator()(const op::NormGradient& o) const {
 }
 
 template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::Softmax& o) const {
+  return MakeLaunch([shape = Matrix{o.rows, o.columns}, in = array<T>(o.in), out = array<T>(o.out)](
+                        cudaStream_t stream) { return SoftmaxForward<T>(stream, in, shape, out); });
+}
+
+template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::SoftmaxGradient& o) const {
+  return MakeLaunch([shape = Matrix{o.rows, o.columns}, out = array<T>(o.out),
+                     gradient = array<T>(o.out_gradient),
+                     in_gradient = array<T>(o.in_gradient)](cudaStream_t stream) {
+    return SoftmaxBackward<T>(stream, out, gradient, shape, in_gradient);
+  });
+}
+
+template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::Attend& o) const {
   if (o.size.fused) {
     DP_ASSIGN_OR_RETURN(std::shared_ptr<AttentionPlan> plan, FusedPlan(parts, o));
@@ -129,15 +145,10 @@ MadeOperation OperationMaker<T>::operator()(const op::Attend& o) const {
       return plan->Forward(stream, operands);
     });
   }
-  if (o.size.head_features > kAttentionHeadMax) {
-    return absl::UnimplementedError(
-        absl::StrCat("a GPU computes attention with up to ", kAttentionHeadMax,
-                     " features a head; the model's heads have ", o.size.head_features));
-  }
   return MakeLaunch([shape = ShapeOf(o.size), in = array<float>(o.in),
                      log_sums = array<float>(o.log_sums),
                      out = array<float>(o.out)](cudaStream_t stream) {
-    return CausalAttentionForward(stream, in, shape, log_sums, out);
+    return AttentionForward(stream, in, shape, log_sums, out);
   });
 }
 
@@ -159,13 +170,12 @@ MadeOperation OperationMaker<T>::operator()(const op::AttendGradient& o) const {
                      log_sums = array<float>(o.log_sums), gradient = array<float>(o.out_gradient),
                      scratch = scratch(),
                      in_gradient = array<float>(o.in_gradient)](cudaStream_t stream) {
-    return CausalAttentionBackward(stream, in, out, log_sums, gradient, shape, scratch,
-                                   in_gradient);
+    return AttentionBackward(stream, in, out, log_sums, gradient, shape, scratch, in_gradient);
   });
 }
 
 template <typename T>
-MadeOperation OperationMaker<T>::operator()(const op::CrossEntropy&) const {
+MadeOperation OperationMaker<T>::operator()(const op::TakeLoss&) const {
   return MakeLaunch([](cudaStream_t) { return cudaSuccess; });
 }
 
@@ -176,9 +186,11 @@ template MadeOperation OperationMaker<float>::operator()(const op::ZeroGradient&
 template MadeOperation OperationMaker<float>::operator()(const op::EmbeddingGradient&) const;
 template MadeOperation OperationMaker<float>::operator()(const op::Norm&) const;
 template MadeOperation OperationMaker<float>::operator()(const op::NormGradient&) const;
+template MadeOperation OperationMaker<float>::operator()(const op::Softmax&) const;
+template MadeOperation OperationMaker<float>::operator()(const op::SoftmaxGradient&) const;
 template MadeOperation OperationMaker<float>::operator()(const op::Attend&) const;
 template MadeOperation OperationMaker<float>::operator()(const op::AttendGradient&) const;
-template MadeOperation OperationMaker<float>::operator()(const op::CrossEntropy&) const;
+template MadeOperation OperationMaker<float>::operator()(const op::TakeLoss&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::Embed&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::AddPositions&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::PositionsGradient&) const;
@@ -186,8 +198,10 @@ template MadeOperation OperationMaker<bf16>::operator()(const op::ZeroGradient&)
 template MadeOperation OperationMaker<bf16>::operator()(const op::EmbeddingGradient&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::Norm&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::NormGradient&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::Softmax&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::SoftmaxGradient&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::Attend&) const;
 template MadeOperation OperationMaker<bf16>::operator()(const op::AttendGradient&) const;
-template MadeOperation OperationMaker<bf16>::operator()(const op::CrossEntropy&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::TakeLoss&) const;
 
 }  // namespace dp::engine::cuda

@@ -40,6 +40,8 @@ int64_t Features(const HeadsSize& size) {
 int64_t Scores(const HeadsSize& size) {
   return size.samples * size.heads * size.tokens * size.tokens;
 }
+// Twice the scores that are not masked.
+int64_t SeenScores(const HeadsSize& size) { return size.causal ? Scores(size) : 2 * Scores(size); }
 
 // The cost of each kind, in a program's precision.
 class Costs {
@@ -92,16 +94,32 @@ class Costs {
   OperationCost operator()(const op::Apply& o) const { return Of(2 * o.size); }
   OperationCost operator()(const op::Sum& o) const { return Of(3 * o.size); }
   OperationCost operator()(const op::Drop& o) const { return Of(2 * SizeOf(o.shape)); }
+  OperationCost operator()(const op::Softmax& o) const { return Of(2 * o.rows * o.columns); }
+  OperationCost operator()(const op::SoftmaxGradient& o) const {
+    return Of(3 * o.rows * o.columns);
+  }
+  OperationCost operator()(const op::Rotate& o) const { return Of(6 * Features(o.size)); }
   OperationCost operator()(const op::Transpose& o) const { return Of(2 * SizeOf(o.shape)); }
   OperationCost operator()(const op::Attend& o) const {
     const int64_t element = o.size.fused ? activation_ : kFloatBytes;
-    return Of(0, 4 * Features(o.size) * element, 2 * Scores(o.size) * o.size.head_features);
+    return Of(0, 4 * Features(o.size) * element, 2 * SeenScores(o.size) * o.size.head_features);
   }
   OperationCost operator()(const op::Convert& o) const { return Of(o.size, o.size * kFloatBytes); }
-  OperationCost operator()(const op::CrossEntropy& o) const {
+  OperationCost operator()(const op::TakeLoss& o) const {
     const int64_t rows = o.samples * o.rows_per_sample;
     const int64_t size = rows * o.stride;
-    return Of(o.gradient == kNone ? size : 2 * size, 0, 0, IsNarrow(o.stride, rows) ? 1 : 2);
+    const bool trains = o.gradient != kNone;
+    const int64_t once = trains ? 2 * size : size;
+    if (const auto* loss = std::get_if<CrossEntropyLoss>(&o.loss)) {
+      const int launches = IsNarrow(o.stride, rows) ? 1 : 2;
+      if (loss->label_smoothing == 0) return Of(once, 0, 0, launches);
+      // Smoothing reads the logits before, and changes the gradient behind.
+      return Of(once + (trains ? 3 * size : size), 0, 0, launches + (trains ? 3 : 2));
+    }
+    // A norm is known before its gradient, which takes a pass of its own.
+    const bool norm = std::holds_alternative<NormLoss>(o.loss);
+    return Of(norm && trains ? once + size : once, norm ? 0 : size * kFloatBytes, 0,
+              norm && trains ? 3 : 2);
   }
   OperationCost operator()(const op::ApplyGradient& o) const { return Of(3 * o.size); }
   OperationCost operator()(const op::BiasGradient& o) const {
@@ -158,8 +176,8 @@ class Costs {
   OperationCost operator()(const op::AttendGradient& o) const {
     const int64_t element = o.size.fused ? activation_ : kFloatBytes;
     const int64_t scores = o.size.fused ? Scores(o.size) * activation_ : 0;
-    return Of(0, 8 * Features(o.size) * element + scores, 5 * Scores(o.size) * o.size.head_features,
-              o.size.fused ? 1 : 3);
+    return Of(0, 8 * Features(o.size) * element + scores,
+              5 * SeenScores(o.size) * o.size.head_features, o.size.fused ? 1 : 3);
   }
   OperationCost operator()(const op::PositionsGradient& o) const {
     return Of(o.samples * o.size, o.size * kFloatBytes);

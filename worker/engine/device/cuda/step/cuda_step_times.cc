@@ -49,9 +49,10 @@ class RandomBatch {
  public:
   explicit RandomBatch(const LayerProgram& program)
       : input_(program.arrays[program.tokens != kNone ? program.tokens : program.images].size),
-        labels_(program.arrays[program.labels].size),
+        labels_(program.labels == kNone ? 0 : program.arrays[program.labels].size),
+        targets_(program.targets == kNone ? 0 : program.arrays[program.targets].size, 0.5f),
         samples_(program.batch_size) {
-    const auto classes = static_cast<uint32_t>(program.cross_entropy().classes);
+    const auto classes = static_cast<uint32_t>(program.take_loss().classes);
     for (float& value : input_) {
       const uint32_t next = Next();
       value = program.tokens != kNone ? static_cast<float>(next % classes)
@@ -65,7 +66,8 @@ class RandomBatch {
     return {.images = input_,
             .labels = labels_,
             .samples = samples_,
-            .count = static_cast<int>(samples_.size())};
+            .count = static_cast<int>(samples_.size()),
+            .targets = targets_};
   }
 
  private:
@@ -77,6 +79,7 @@ class RandomBatch {
   uint32_t state_ = 1;
   std::vector<float> input_;
   std::vector<int32_t> labels_;
+  std::vector<float> targets_;
   std::vector<int64_t> samples_;
 };
 
@@ -141,8 +144,9 @@ class MeasuredStep {
   absl::Status PlaceBatch() {
     const RandomBatch batch(network_->program());
     network_->Forward(batch.batch(), Mode::kTrain);
-    const auto labels = static_cast<float>(batch.batch().labels.size());
-    network_->Backward(1 / labels, [](int) {});
+    const op::TakeLoss& loss = network_->program().take_loss();
+    const auto rows = static_cast<float>(loss.samples * loss.rows_per_sample);
+    network_->Backward(1 / rows, [](int) {});
     DP_RETURN_IF_ERROR(context_.Synchronize());
     return context_.status();
   }

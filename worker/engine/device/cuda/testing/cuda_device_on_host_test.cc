@@ -26,7 +26,7 @@ DeviceUnderTest OnHostInBf16() {
   DeviceUnderTest device = OnHost();
   device.name += " in bf16";
   device.precision = Precision::kBfloat16;
-  device.tolerance = 0.1;  // a pooling window may choose another maximum: 0.07 was seen
+  device.tolerance = ToleranceOf(device.precision);
   return device;
 }
 
@@ -34,7 +34,7 @@ DeviceUnderTest OnHostInTf32() {
   DeviceUnderTest device = OnHost();
   device.name += " in TF32";
   device.precision = Precision::kTf32;
-  device.tolerance = 0.02;  // as bf16, with three bits more
+  device.tolerance = ToleranceOf(device.precision);
   return device;
 }
 
@@ -127,7 +127,8 @@ TEST(CollectivesTest, BackwardProductsLeaveTheBlocksOfCollectivesFree) {
 
 INSTANTIATE_TEST_SUITE_P(OnHost, DeviceConformance, ::testing::Values(OnHost()));
 INSTANTIATE_TEST_SUITE_P(OnHost, LayerConformance, ::testing::Values(OnHost()));
-INSTANTIATE_TEST_SUITE_P(OnHost, LayerTwinConformance, ::testing::Values(OnHost(), OnHostInBf16()));
+INSTANTIATE_TEST_SUITE_P(OnHost, LayerTwinConformance,
+                         ::testing::Values(OnHost(), OnHostInBf16(), OnHostInTf32()));
 INSTANTIATE_TEST_SUITE_P(OnHost, BatchNormConformance, ::testing::Values(OnHost()));
 INSTANTIATE_TEST_SUITE_P(OnHost, LanguageModelConformance, ::testing::Values(OnHost()));
 INSTANTIATE_TEST_SUITE_P(OnHost, LanguageStepConformance,

@@ -1,8 +1,11 @@
 #include "worker/engine/device/cuda/attention/cuda_attention.h"
+#include "worker/engine/device/cuda/attention/cuda_rotary.h"
 #include "worker/engine/device/cuda/kernels/cuda_column_sums.h"
 #include "worker/engine/device/cuda/kernels/cuda_embedding.h"
 #include "worker/engine/device/cuda/kernels/cuda_layer_norm.h"
+#include "worker/engine/device/cuda/kernels/cuda_softmax.h"
 #include "worker/engine/device/cuda/testing/cuda_testing.h"
+#include "worker/engine/nn/rotary_angles.h"
 
 namespace dp::engine::cuda {
 namespace {
@@ -154,13 +157,13 @@ TYPED_TEST(CudaTextTest, AddAndLayerNormAreTheCpus) {
     const auto device_bias = OnDevice<float>(bias);
     NormArrays<TypeParam> arrays(shape);
     this->Finish(AddLayerNormForward(this->stream(), device_a.data(), device_b.data(),
-                                     {device_weight.data(), device_bias.data()}, shape,
+                                     {device_weight.data(), device_bias.data(), 1e-5f}, shape,
                                      arrays.moments(), arrays.sum.data(), arrays.out.data()));
     EXPECT_EQ(arrays.sum.ReadFloats(), sum);
     ExpectNear(arrays.out, twin.Forward(sum, {}));
     const std::vector<float> added = arrays.out.ReadFloats();
     this->Finish(LayerNormForward(this->stream(), arrays.sum.data(),
-                                  {device_weight.data(), device_bias.data()}, shape,
+                                  {device_weight.data(), device_bias.data(), 1e-5f}, shape,
                                   arrays.moments(), arrays.out.data()));
     EXPECT_EQ(arrays.out.ReadFloats(), added);
 
@@ -180,27 +183,102 @@ TYPED_TEST(CudaTextTest, AddAndLayerNormAreTheCpus) {
   }
 }
 
-TEST_F(CudaTest, CausalAttentionIsTheCpus) {
+TYPED_TEST(CudaTextTest, RmsNormIsTheCpus) {
+  for (const Matrix shape : {Matrix{3, 5}, Matrix{70, 256}, Matrix{40, 1000}, Matrix{9, 1601}}) {
+    const auto in = RandomValues<TypeParam>(shape.size(), 1);
+    const auto out_gradient = RandomValues<TypeParam>(shape.size(), 3);
+    const auto weight = RandomValues<float>(shape.columns, 5);
+    std::vector<float> weight_gradient(shape.columns);
+    const ParameterViews views = {.weight = weight.data(),
+                                  .weight_gradient = weight_gradient.data()};
+    const int rows = static_cast<int>(shape.rows);
+    CpuTwin twin(model::RmsNorm{.epsilon = 1e-3}, {shape.columns}, {shape.columns}, rows,
+                 {.parameters = views});
+    const auto device_in = OnDevice<TypeParam>(in), gradient = OnDevice<TypeParam>(out_gradient);
+    const auto device_weight = OnDevice<float>(weight);
+    NormArrays<TypeParam> arrays(shape);
+    this->Finish(LayerNormForward(this->stream(), device_in.data(),
+                                  {device_weight.data(), nullptr, 1e-3f}, shape, arrays.moments(),
+                                  arrays.out.data()));
+    ExpectNear(arrays.out, twin.Forward(in, {}));
+    const TypeParam* no_shortcut = nullptr;
+    this->Finish(
+        LayerNormBackward(this->stream(), device_in.data(), gradient.data(), no_shortcut,
+                          device_weight.data(), arrays.moments(), shape, arrays.workspace.data(),
+                          {arrays.in_gradient.data(), arrays.weight_gradient.data(), nullptr}));
+    ExpectNear(arrays.in_gradient, twin.Backward(out_gradient));
+    ExpectNear(arrays.weight_gradient.Read(), weight_gradient, 1e-4);
+  }
+}
+
+TYPED_TEST(CudaTextTest, SoftmaxIsTheCpus) {
+  for (const Matrix shape : {Matrix{3, 1}, Matrix{70, 10}, Matrix{33, 256}, Matrix{5, 1001}}) {
+    auto in = RandomValues<TypeParam>(shape.size(), 1);
+    for (float& value : in) value *= 8;
+    const auto out_gradient = RandomValues<TypeParam>(shape.size(), 2);
+    CpuTwin twin(model::Softmax(), {shape.columns}, {shape.columns}, static_cast<int>(shape.rows));
+    const auto device = OnDevice<TypeParam>(in), gradient = OnDevice<TypeParam>(out_gradient);
+    DeviceArray<TypeParam> out(shape.size()), in_gradient(shape.size());
+    this->Finish(SoftmaxForward(this->stream(), device.data(), shape, out.data()));
+    ExpectNear(out, twin.Forward(in, {}));
+    this->Finish(
+        SoftmaxBackward(this->stream(), out.data(), gradient.data(), shape, in_gradient.data()));
+    // Backward takes the rounded output, and its terms nearly cancel.
+    ExpectNear(in_gradient.ReadFloats(), twin.Backward(out_gradient), 8 * Precision<TypeParam>());
+  }
+}
+
+// Attention over rotated queries and keys is the CPU's rotary attention; and turning back undoes
+// the rotation.
+TYPED_TEST(CudaTextTest, TheRotationIsTheCpus) {
+  for (const AttentionShape shape : {AttentionShape{2, 9, 2, 6}, AttentionShape{2, 9, 3, 32}}) {
+    const int64_t features = shape.features(), rows = shape.samples * shape.tokens;
+    const auto in = RandomValues<TypeParam>(rows * 3 * features, 1);
+    const RotaryAngles angles(shape.tokens, shape.head_features);
+    std::vector<float> table = angles.cosines;
+    table.insert(table.end(), angles.sines.begin(), angles.sines.end());
+    const auto device = OnDevice<TypeParam>(in);
+    const auto device_table = OnDevice<float>(table);
+    DeviceArray<TypeParam> turned(rows * 3 * features), back(rows * 3 * features);
+    this->Finish(
+        Rotate(this->stream(), device.data(), device_table.data(), shape, false, turned.data()));
+    this->Finish(
+        Rotate(this->stream(), turned.data(), device_table.data(), shape, true, back.data()));
+    ExpectNear(back.ReadFloats(), in, 8 * Precision<TypeParam>());  // the terms nearly cancel
+    CpuTwin rotary(model::Attention{static_cast<int>(shape.heads), true, /*rotary=*/true},
+                   {shape.tokens, 3 * features}, {shape.tokens, features},
+                   static_cast<int>(shape.samples));
+    CpuTwin plain(model::Attention{static_cast<int>(shape.heads), true},
+                  {shape.tokens, 3 * features}, {shape.tokens, features},
+                  static_cast<int>(shape.samples));
+    ExpectNear(plain.Forward(turned.ReadFloats(), {}), rotary.Forward(in, {}),
+               Precision<TypeParam>());
+  }
+}
+
+TEST_F(CudaTest, AttentionIsTheCpus) {
   for (const AttentionShape shape :
        {AttentionShape{2, 5, 1, 3}, AttentionShape{2, 33, 2, 16}, AttentionShape{1, 70, 1, 64},
-        AttentionShape{1, 33, 1, 100}, AttentionShape{1, 33, 1, 128}}) {
+        AttentionShape{1, 33, 1, 100}, AttentionShape{1, 33, 1, 128},
+        AttentionShape{2, 5, 1, 3, false}, AttentionShape{1, 70, 2, 16, false},
+        AttentionShape{1, 32, 1, 64, false}}) {
     const int64_t features = shape.features();
     const int64_t rows = shape.samples * shape.tokens;
     const auto in = RandomValues<float>(rows * 3 * features, 1);
     const auto out_gradient = RandomValues<float>(rows * features, 2);
-    CpuTwin twin(model::CausalAttention{.heads = static_cast<int>(shape.heads)},
+    CpuTwin twin(model::Attention{static_cast<int>(shape.heads), shape.causal},
                  {shape.tokens, 3 * features}, {shape.tokens, features},
                  static_cast<int>(shape.samples));
     const auto device_in = OnDevice<float>(in);
     const auto device_out_gradient = OnDevice<float>(out_gradient);
     DeviceArray<float> log_sums(shape.rows()), out(rows * features);
     DeviceArray<float> in_gradient(rows * 3 * features);
-    DeviceArray<float> workspace(CausalAttentionBackwardWorkspace(shape));
-    Finish(CausalAttentionForward(stream(), device_in.data(), shape, log_sums.data(), out.data()));
+    DeviceArray<float> workspace(AttentionBackwardWorkspace(shape));
+    Finish(AttentionForward(stream(), device_in.data(), shape, log_sums.data(), out.data()));
     ExpectNear(out, twin.Forward(in, {}));
-    Finish(CausalAttentionBackward(stream(), device_in.data(), out.data(), log_sums.data(),
-                                   device_out_gradient.data(), shape, workspace.data(),
-                                   in_gradient.data()));
+    Finish(AttentionBackward(stream(), device_in.data(), out.data(), log_sums.data(),
+                             device_out_gradient.data(), shape, workspace.data(),
+                             in_gradient.data()));
     ExpectNear(in_gradient, twin.Backward(out_gradient));
   }
 }
