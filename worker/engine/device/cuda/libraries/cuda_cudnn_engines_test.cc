@@ -196,16 +196,18 @@ TEST_F(CudnnEnginesTest, TheGenerationsHavePlansForTheConvolutionsOfResidualNetw
   for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16}) {
     ConvolutionShape grouped = {64, 28, 28, 256, 256, 3, 1, 1, type};
     grouped.groups = 32;
+    ConvolutionShape depthwise = {64, 56, 56, 64, 128, 3, 2, 1, type};
+    depthwise.groups = 64;
     ConvolutionShape dilated = {64, 28, 28, 64, 64, 3, 1, 2, type};
     dilated.dilation = 2;
     ConvolutionShape sequence = {64, 1, 1024, 64, 64, 5, 1, 2, type, true, true};
     sequence.one_row = true;
     for (const int generation : {800, 900, 1000}) {
       TakeCard(generation);
-      for (const ConvolutionShape& shape :
-           {ConvolutionShape{64, 224, 224, 3, 64, 7, 2, 3, type},
-            ConvolutionShape{64, 56, 56, 128, 128, 3, 2, 1, type},
-            ConvolutionShape{64, 56, 56, 64, 256, 1, 1, 0, type}, grouped, dilated, sequence}) {
+      for (const ConvolutionShape& shape : {ConvolutionShape{64, 224, 224, 3, 64, 7, 2, 3, type},
+                                            ConvolutionShape{64, 56, 56, 128, 128, 3, 2, 1, type},
+                                            ConvolutionShape{64, 56, 56, 64, 256, 1, 1, 0, type},
+                                            grouped, depthwise, dilated, sequence}) {
         for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardFilter}) {
           const auto engines =
               Exact(MakeGraph(shape, pass), {.full_float32 = type == ElementType::kFloat32});
