@@ -37,8 +37,9 @@ TEST(PsCheckTest, PsIsChecked) {
 }
 
 TEST(PsCheckTest, FieldsOfAStateOnTheRanksAreRejected) {
-  for (const std::string field : {"train.checkpoint={dir: /a}", "train.ema={decay: 0.9}",
-                                  "train.trace=/a", "train.earlyStop={}"}) {
+  for (const std::string field :
+       {"train.checkpoint={dir: /a, everySteps: 5}", "train.ema={decay: 0.9}", "train.trace=/a",
+        "train.earlyStop={}"}) {
     const absl::Status status = CheckJob(Parsed(kMinimal, {"train.strategy=ps", field}));
     EXPECT_THAT(status.message(), HasSubstr("does not go with this train.strategy.ps")) << field;
   }

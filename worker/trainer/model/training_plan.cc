@@ -131,7 +131,7 @@ std::optional<TablePlan> TableOf(const v1::StrategySpec& strategy) {
                : ps.mode() == "bounded" ? Mode::kBounded
                                         : Mode::kSync;
   if (ps.has_max_staleness()) table.max_staleness = ps.max_staleness();
-  table.publish_every = OrDefault(ps.publish_every(), table.publish_every);
+  table.publish_every = OrDefault(int64_t{ps.publish_every()}, table.publish_every);
   return table;
 }
 
