@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "worker/engine/device/replicas/replicas.h"
 #include "worker/engine/device/testing/device_conformance.h"
 #include "worker/engine/plugin/loaded_plugin.h"
 
@@ -111,10 +112,15 @@ TEST(PluginLayerTest, ARunningStatisticIsMeasuredAndNotTrained) {
   EXPECT_FLOAT_EQ(bench.Values()[bench.layout().parameters.back().offset], 0.5f * measured);
 }
 
+DeviceUnderTest TwoReplicas() {
+  return {.name = "two replicas",
+          .open = [] { return OpenReplicas(2, [] { return OpenCpu(1); }); }};
+}
+
 // The device's error after a step with a layer that fails at this place.
-std::string ErrorOfStep(const std::string& at) {
+std::string ErrorOfStep(const std::string& at, const DeviceUnderTest& device = OneCpuThread()) {
   const model::PluginValue value = {"at", model::PluginValue::Type::kText, 0, at};
-  Bench bench = PluginBench(WithLayer(Mine("faulty", {value})));
+  Bench bench(device, WithLayer(Mine("faulty", {value})));
   bench.ForwardGradients();
   return std::string(bench.device().status().message());
 }
@@ -126,6 +132,14 @@ TEST(PluginLayerTest, AnErrorOfTheLayerIsTheDevices) {
   EXPECT_THAT(ErrorOfStep("unknown"), HasSubstr("an exception that is no std::exception"));
   EXPECT_THAT(ErrorOfStep("backward"), HasSubstr("'faulty' of "));
   EXPECT_THAT(ErrorOfStep("backward"), HasSubstr("backward: told to fail"));
+}
+
+TEST(PluginLayerTest, ReplicasComputeItAndReportItsErrors) {
+  EXPECT_EQ(ErrorOfStep("nowhere", TwoReplicas()), "");
+  EXPECT_THAT(ErrorOfStep("forward", TwoReplicas()), HasSubstr("forward: told to fail"));
+  Bench mine(TwoReplicas(), WithLayer(Mine("rmsNorm")));
+  Bench built_in(TwoReplicas(), WithLayer(model::RmsNorm{}));
+  EXPECT_EQ(mine.TrainBySgd(3), built_in.TrainBySgd(3));
 }
 
 TEST(PluginLayerTest, ALayerThatMakesNanIsNamed) {
