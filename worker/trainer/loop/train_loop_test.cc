@@ -122,6 +122,18 @@ TEST(TrainLoopTest, LabelsWeighTheSameOnAnyNumberOfRanksAndParts) {
   }
 }
 
+TEST(TrainLoopTest, WeightsThatAreAllEqualCancel) {
+  TrainingPlan weighted = APlan();
+  weighted.loss = engine::CrossEntropyLoss{.class_weights = {8, 8, 8, 8}};
+  weighted.accumulate = 2;
+  const Outcome plain = Train(APlan(), 2), outcome = Train(weighted, 2);
+  for (size_t i = 0; i < plain.weights.size(); ++i) {
+    ASSERT_NEAR(outcome.weights[i], plain.weights[i], 1e-5);
+  }
+  EXPECT_NEAR(Losses(outcome).back(), Losses(plain).back(), 1e-5);
+  EXPECT_NEAR(LastEvaluation(outcome).loss(), LastEvaluation(plain).loss(), 1e-5);
+}
+
 // The 13 test samples have the labels 0 to 3 in turn, so ten count.
 TEST(TrainLoopTest, IgnoredLabelsAreNoPartOfTheAccuracy) {
   TrainingPlan plan = APlan();
