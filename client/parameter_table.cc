@@ -233,10 +233,16 @@ void ParameterTable::Forget(const v1::TableState& state) {
 absl::StatusOr<v1::ParameterVersion> ParameterTable::Publish(bool close) {
   auto request = OfRank<v1::PublishTableRequest>(options_);
   request.set_close(close);
-  DP_ASSIGN_OR_RETURN(v1::PublishTableResponse response, Retried([&](absl::Duration in) {
-                        return connection_.Call(&v1::Parameters::Stub::PublishTable, request, in);
-                      }));
-  return std::move(*response.mutable_version());
+  while (true) {
+    absl::StatusOr<v1::PublishTableResponse> response = Retried([&](absl::Duration in) {
+      return connection_.Call(&v1::Parameters::Stub::PublishTable, request, in);
+    });
+    if (response.ok()) return std::move(*response->mutable_version());
+    if (!absl::IsFailedPrecondition(response.status())) return response.status();
+    DP_ASSIGN_OR_RETURN(const uint64_t next, Reopen());
+    DP_RETURN_IF_ERROR(PushFrom(next));
+    if (!kept_.empty()) DP_RETURN_IF_ERROR(AwaitValues(kept_.back().number, {}).status());
+  }
 }
 
 }  // namespace dp::client

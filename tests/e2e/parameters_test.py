@@ -84,7 +84,7 @@ class SyncTest(unittest.TestCase):
                 self.assertEqual(weights, by_ddp(ranks, **texts))
 
     def test_a_killed_coordinator_goes_on_from_the_published_state(self):
-        for number, stops_at in enumerate(("1:push:10", "0:step:15", "2:push:4")):
+        for number, stops_at in enumerate(("1:push:10", "0:step:15", "2:push:4", "0:push:30")):
             with self.subTest(stops_at=stops_at):
                 name = f"killed-{number}"
                 job = self.bed.begin(self.bed.job(name, strategy=SYNC, stops_at=stops_at))

@@ -262,8 +262,12 @@ class RankProgram {
     if (environment_.on_gpu) TellLoss(plan, run.status());
     DP_ASSIGN_OR_RETURN(const TrainingEnd end, run);
     absl::Status saved;
-    // The table stays until every rank has its last values.
-    if (table_) DP_RETURN_IF_ERROR(group.Barrier(plan.detect_within)->Wait());
+    // Every rank makes the last state durable, and can push again until it is. The table stays
+    // until all have done so.
+    if (table_) {
+      DP_RETURN_IF_ERROR(table_->Publish(/*done=*/false));
+      DP_RETURN_IF_ERROR(group.Barrier(plan.detect_within)->Wait());
+    }
     DP_RETURN_IF_ERROR(
         LeaveBehind(plan, {loop, end, progress.steps(), model, group, manifest, trace}, saved));
     end == TrainingEnd::kDone ? progress.Ended()
