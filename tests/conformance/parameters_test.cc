@@ -116,6 +116,11 @@ TEST(ParametersConformanceTest, AClosedTableIsOpenedAgainWhereItWas) {
   const auto state = table.Step(2, gradient, {}, absl::MakeSpan(values));
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(values[0], -2);
+  for (const bool close : {true, false}) {
+    const auto published = table.Publish(close);
+    ASSERT_TRUE(published.ok()) << published.status();
+    EXPECT_EQ(published->step(), 2);
+  }
 }
 
 TEST(ParametersConformanceTest, AStaleGenerationIsRejectedWithBothNumbers) {
