@@ -37,7 +37,7 @@ TEST(CudaDeviceTest, AGpuThatIsNotThereIsNamed) {
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceConformance, ::testing::Values(FirstGpu()));
 INSTANTIATE_TEST_SUITE_P(Gpu, LayerConformance, ::testing::Values(FirstGpu()));
 INSTANTIATE_TEST_SUITE_P(Gpu, LayerTwinConformance,
-                         ::testing::Values(FirstGpu(), FirstGpuInBf16()));
+                         ::testing::Values(FirstGpu(), FirstGpuInBf16(), FirstGpuInTf32()));
 INSTANTIATE_TEST_SUITE_P(Gpu, BatchNormConformance, ::testing::Values(FirstGpu()));
 INSTANTIATE_TEST_SUITE_P(Gpu, LanguageModelConformance, ::testing::Values(FirstGpu()));
 INSTANTIATE_TEST_SUITE_P(Gpu, LanguageStepConformance,
