@@ -135,8 +135,8 @@ absl::StatusOr<v1::TableState> ParameterTable::Pull(uint64_t number, absl::Span<
   return state;
 }
 
-// A coordinator that has restarted rejects calls until its table is open again. A stale generation
-// cannot open it, which ends the attempts.
+// A coordinator that has restarted rejects calls until its table is open again and has what the
+// rank has pushed. A stale generation cannot open it, which ends the attempts.
 absl::Status ParameterTable::PushFrom(uint64_t next) {
   absl::Status pushed = PushKept(next);
   while (absl::IsFailedPrecondition(pushed)) {
@@ -233,6 +233,7 @@ void ParameterTable::Forget(const v1::TableState& state) {
 absl::StatusOr<v1::ParameterVersion> ParameterTable::Publish(bool close) {
   auto request = OfRank<v1::PublishTableRequest>(options_);
   request.set_close(close);
+  if (!kept_.empty()) request.set_number(kept_.back().number);
   while (true) {
     absl::StatusOr<v1::PublishTableResponse> response = Retried([&](absl::Duration in) {
       return connection_.Call(&v1::Parameters::Stub::PublishTable, request, in);

@@ -140,8 +140,9 @@ absl::Status TableThread::Pull(From from, uint64_t number, absl::Duration timeou
   return Submit(PullItem{from, number, clock_.Now() + timeout, without_values, std::move(done)});
 }
 
-absl::Status TableThread::Publish(From from, bool close, Done<v1::ParameterVersion> done) {
-  return Submit(PublishItem{from, close, std::move(done)});
+absl::Status TableThread::Publish(From from, uint64_t number, bool close,
+                                  Done<v1::ParameterVersion> done) {
+  return Submit(PublishItem{from, number, close, std::move(done)});
 }
 
 absl::Status TableThread::Submit(Item item) {
@@ -304,6 +305,14 @@ absl::Status TableThread::CheckOpen(const From& from) const {
       absl::StrCat(job, "rank ", from.rank, " is not below ", options_->ranks));
 }
 
+absl::Status TableThread::CheckPushed(const From& from, uint64_t number) const {
+  const uint64_t next = table_ == nullptr ? 1 : table_->Next(from.rank);
+  if (number < next) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job_.ToString(), ": its table lacks gradient ", number, " of rank ",
+                   from.rank, "; open it, and push again from gradient ", next));
+}
+
 absl::StatusOr<TableThread::Place> TableThread::PlaceFor(const BeginItem& item) {
   DP_RETURN_IF_ERROR(CheckOpen(item.from));
   const auto rank = static_cast<size_t>(item.from.rank);
@@ -380,6 +389,8 @@ std::optional<absl::StatusOr<TableThread::Pulled>> TableThread::AnswerTo(const P
                                                                          absl::Time now) {
   using Answer = absl::StatusOr<Pulled>;
   if (const absl::Status open = CheckOpen(pull.from); !open.ok()) return Answer(open);
+  const absl::Status pushed = CheckPushed(pull.from, pull.number);
+  if (!pushed.ok()) return Answer(pushed);
   const std::string job = absl::StrCat("job ", job_.ToString(), ": ");
   if (table_ != nullptr && table_->MayPull(pull.from.rank, pull.number)) {
     return Answer(Pulled{.state = ToProto(table_->progress(), table_->durable()),
@@ -471,6 +482,8 @@ void TableThread::Take(PublishItem& item) {
   if (table_ == nullptr) {
     return item.done(absl::FailedPreconditionError("the table has no values yet"));
   }
+  const absl::Status pushed = CheckPushed(item.from, item.number);
+  if (!pushed.ok()) return item.done(pushed);
   item.steps = table_->progress().steps;
   publishes_.push_back(std::move(item));
 }

@@ -70,7 +70,7 @@ class TableThread {
                     Done<uint64_t> done);
   absl::Status Pull(From from, uint64_t number, absl::Duration timeout, bool without_values,
                     Done<Pulled> done);
-  absl::Status Publish(From from, bool close, Done<v1::ParameterVersion> done);
+  absl::Status Publish(From from, uint64_t number, bool close, Done<v1::ParameterVersion> done);
 
   // Answers what is queued, and frees the table. `publish`: writes a state that is not durable yet
   // first. Returns when the thread has ended. Idempotent; not from the thread itself.
@@ -103,6 +103,7 @@ class TableThread {
   };
   struct PublishItem {
     From from;
+    uint64_t number = 0;
     bool close = false;
     Done<v1::ParameterVersion> done;
     int64_t steps = 0;  // that must be durable
@@ -132,6 +133,9 @@ class TableThread {
   absl::StatusOr<uint64_t> Accept(PushItem& item);
   // Errors: FailedPrecondition the caller's generation is stale, or the table is not open.
   absl::Status CheckOpen(const From& from) const;
+  // Errors: FailedPrecondition the table is open, and lacks this gradient: the coordinator has
+  // restarted, and another rank has opened the table.
+  absl::Status CheckPushed(const From& from, uint64_t number) const;
   void AnswerPulls(absl::Time now);
   // nullopt: it goes on waiting.
   std::optional<absl::StatusOr<Pulled>> AnswerTo(const PullItem& pull, absl::Time now);

@@ -82,9 +82,9 @@ class TableThreadTest : public ::testing::Test {
       return table_->Pull({Generation(generation), rank}, number, timeout, false, std::move(done));
     });
   }
-  absl::StatusOr<v1::ParameterVersion> Publish(bool close = false) {
+  absl::StatusOr<v1::ParameterVersion> Publish(bool close = false, uint64_t number = 0) {
     return Await<v1::ParameterVersion>([&](auto done) {
-      return table_->Publish({Generation(1), 0}, close, std::move(done));
+      return table_->Publish({Generation(1), 0}, number, close, std::move(done));
     });
   }
   // Both ranks have opened a table whose values are 0.
@@ -147,6 +147,33 @@ TEST_F(TableThreadTest, ARestartGoesOnFromTheDurableState) {
   ASSERT_TRUE(Open(1).ok());
   PushBoth(2, 1);
   EXPECT_EQ(Value(2), -2);
+}
+
+// Rank 0 heard nothing of the restart, because rank 1 opened the table before its next call.
+TEST_F(TableThreadTest, ARankWhoseGradientWasLostPushesItAgain) {
+  OpenBoth();
+  PushBoth(1, 1);
+  ASSERT_TRUE(Publish().ok());
+  PushBoth(2, 1);
+  Restart();
+  EXPECT_EQ(Open(1)->next, 2u);
+  const absl::Status lost = Pull(0, 2, kPatience).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(lost));
+  EXPECT_THAT(lost.message(),
+              HasSubstr("its table lacks gradient 2 of rank 0; open it, and push again from "
+                        "gradient 2"));
+  EXPECT_EQ(Publish(/*close=*/true, /*number=*/2).status(), lost);
+  PushBoth(2, 1);
+  EXPECT_EQ(Publish(/*close=*/true, /*number=*/2)->step(), 2);
+}
+
+TEST_F(TableThreadTest, ValuesOfATableThatIsNewAgainAreNotAwaited) {
+  OpenBoth();
+  PushBoth(1, 1);
+  Restart();
+  EXPECT_TRUE(Open(1)->initial);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Pull(0, 1, kPatience).status()));
+  EXPECT_THAT(Pull(1, 0, kNow)->missing, testing::ElementsAre(0));
 }
 
 TEST_F(TableThreadTest, AnotherGenerationGoesOnAndTheFormerIsStale) {

@@ -11,6 +11,7 @@ import unittest
 from kit import package
 from kit.cluster import Cluster
 from kit.idx_data import train_job, write_idx
+from kit.weights import tensors_of
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = TOP / "examples/library/plugin"
@@ -73,13 +74,8 @@ class PluginTest(unittest.TestCase):
         failure = self.cluster.describe(number)["failure"]
         return "\n".join([failure["message"], *failure["lastLines"]])
 
-    def weights(self, name):
-        return (self.cluster.dir / f"{name}.safetensors").read_bytes()
-
     def tensors(self, name):
-        """The values alone: the header describes the model."""
-        file = self.weights(name)
-        return file[8 + int.from_bytes(file[:8], "little"):]
+        return tensors_of(self.cluster.dir / f"{name}.safetensors")
 
     def test_the_example_trains_on_two_workers(self):
         for name in "worker-a", "worker-b":
@@ -89,7 +85,7 @@ class PluginTest(unittest.TestCase):
         path.write_text(json.dumps(self.job("example", model)))
         done = self.cluster.dpctl("run", path, check=0)
         self.assertGreater(float(done.stdout.strip().splitlines()[-1].split("=")[1]), 0.9)
-        self.assertIn(b'"mine.weight"', self.weights("example"))
+        self.assertIn(b'"mine.weight"', (self.cluster.dir / "example.safetensors").read_bytes())
         shown = self.cluster.dpctl("describe", "example").stdout
         self.assertIn(str(self.prelu), shown)
         self.assertIn("slope: 0.1", shown)

@@ -162,7 +162,7 @@ class ParametersService final : public v1::Parameters::CallbackService {
           SetHeader(view, response);
           DP_ASSIGN_OR_RETURN(const auto table, parameters_.tables.Find(JobId(request->job())));
           return table->Publish({Generation(request->generation()), request->rank()},
-                                request->close(),
+                                request->number(), request->close(),
                                 [=](const absl::StatusOr<v1::ParameterVersion>& version) {
                                   if (version.ok()) *response->mutable_version() = *version;
                                   reactor->Finish(ToGrpc(version.status()));

@@ -127,10 +127,9 @@ void LossGradient(const Loss& loss, const LossInput& input, float scale,
   std::visit([&](const auto& kind) { Gradient(kind, input, scale, gradient); }, loss);
 }
 
-LabelTotals TotalsOf(const Loss& loss, absl::Span<const int32_t> labels) {
-  if (WeighsLabels(loss)) return WeightedTotals(std::get<CrossEntropyLoss>(loss), labels);
-  const auto count = static_cast<int64_t>(labels.size());
-  return {.counted = count, .weight = static_cast<double>(count)};
+LabelTotals TotalsOf(const Loss& loss, int64_t rows, absl::Span<const int32_t> labels) {
+  if (!WeighsLabels(loss)) return {.counted = rows, .weight = static_cast<double>(rows)};
+  return WeightedTotals(std::get<CrossEntropyLoss>(loss), labels.first(static_cast<size_t>(rows)));
 }
 
 bool WeighsLabels(const Loss& loss) {

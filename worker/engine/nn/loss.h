@@ -61,8 +61,9 @@ LossSum SumLoss(const Loss& loss, const LossInput& input);
 void LossGradient(const Loss& loss, const LossInput& input, float scale,
                   absl::Span<float> gradient);
 
-// Each label counts 1 for losses other than cross-entropy.
-LabelTotals TotalsOf(const Loss& loss, absl::Span<const int32_t> labels);
+// For cross-entropy there are at least `rows` labels. Each row counts 1 for other losses, which need
+// no labels.
+LabelTotals TotalsOf(const Loss& loss, int64_t rows, absl::Span<const int32_t> labels);
 
 // Whether labels may weigh other than 1. The weight of a batch then depends on its labels.
 bool WeighsLabels(const Loss& loss);

@@ -35,17 +35,24 @@ TEST_F(WeightedCrossEntropyTest, IgnoredRowsHaveNeitherLossNorGradient) {
   EXPECT_NEAR(SumLoss(loss, Input()).loss_sum, 2 * std::log(2), 1e-6);
   EXPECT_EQ(SumLoss(loss, Input()).correct, 1);  // the first of equal outputs
   EXPECT_THAT(absl::MakeConstSpan(Gradient(loss, 1)).subspan(2, 2), Each(0.0f));
-  EXPECT_EQ(TotalsOf(loss, labels_).counted, 2);
-  EXPECT_EQ(TotalsOf(loss, labels_).weight, 2);
+  EXPECT_EQ(TotalsOf(loss, 3, labels_).counted, 2);
+  EXPECT_EQ(TotalsOf(loss, 3, labels_).weight, 2);
 }
 
 TEST_F(WeightedCrossEntropyTest, ARowWeighsAsMuchAsItsClass) {
   const CrossEntropyLoss loss = {.ignored = kIgnored, .class_weights = {0.5f, 4}};
   EXPECT_NEAR(SumLoss(loss, Input()).loss_sum, 4.5 * std::log(2), 1e-6);
-  EXPECT_EQ(TotalsOf(loss, labels_).weight, 4.5);
+  EXPECT_EQ(TotalsOf(loss, 3, labels_).weight, 4.5);
   const std::vector<float> gradient = Gradient(loss, 2);
   EXPECT_NEAR(gradient[0], -0.5, 1e-6);
   EXPECT_NEAR(gradient[5], -4, 1e-6);
+}
+
+TEST_F(WeightedCrossEntropyTest, RowsWithoutLabelsCountOne) {
+  for (const Loss& loss : {Loss(MseLoss{}), Loss(NormLoss{})}) {
+    EXPECT_EQ(TotalsOf(loss, 3, {}).counted, 3);
+    EXPECT_EQ(TotalsOf(loss, 3, {}).weight, 3);
+  }
 }
 
 // As PyTorch: the part of smoothing weighs each class, not the label.

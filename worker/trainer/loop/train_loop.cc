@@ -239,8 +239,8 @@ absl::StatusOr<float> TrainLoop::LossFactorOf(const engine::Prefetch::Step& step
   const engine::Loss& loss = parts_.model.loss;
   if (!engine::WeighsLabels(loss)) return 1.0f;
   const int64_t labels_of_sample = parts_.train_set.labels_per_sample();
-  const auto labels = static_cast<size_t>(step.batch.count * labels_of_sample);
-  double weight = engine::TotalsOf(loss, step.batch.labels.first(labels)).weight;
+  double weight =
+      engine::TotalsOf(loss, step.batch.count * labels_of_sample, step.batch.labels).weight;
   DP_RETURN_IF_ERROR(
       parts_.group.on_host().AllReduce(absl::MakeSpan(&weight, 1), engine::ReduceOp::kSum)->Wait());
   if (weight > 0) {

@@ -89,8 +89,7 @@ absl::StatusOr<EvaluationSums> EvaluateShare(RankModel& model, const engine::Dat
     if (step->batch.count == 0) continue;  // the last global batch may be too short for all ranks
     const engine::BatchResult result = model.network->Forward(step->batch, engine::Mode::kEvaluate);
     const int64_t rows = result.count * dataset.labels_per_sample();
-    const engine::LabelTotals totals =
-        engine::TotalsOf(model.loss, step->batch.labels.first(static_cast<size_t>(rows)));
+    const engine::LabelTotals totals = engine::TotalsOf(model.loss, rows, step->batch.labels);
     sum.basic[EvaluationSums::kLoss] += result.loss_sum;
     sum.basic[EvaluationSums::kCorrect] += static_cast<double>(result.correct);
     sum.basic[EvaluationSums::kSamples] += static_cast<double>(result.count);
