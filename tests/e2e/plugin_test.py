@@ -86,7 +86,7 @@ class PluginTest(unittest.TestCase):
         done = self.cluster.dpctl("run", path, check=0)
         self.assertGreater(float(done.stdout.strip().splitlines()[-1].split("=")[1]), 0.9)
         self.assertIn(b'"mine.weight"', (self.cluster.dir / "example.safetensors").read_bytes())
-        shown = self.cluster.dpctl("describe", "example").stdout
+        shown = self.cluster.dpctl("submit", "--dry-run", path, check=0).stdout
         self.assertIn(str(self.prelu), shown)
         self.assertIn("slope: 0.1", shown)
 

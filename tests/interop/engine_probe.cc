@@ -150,7 +150,7 @@ class Model {
     const std::vector<int64_t> samples(batch_size);
     const absl::Span<const int32_t> of_step =
         absl::MakeConstSpan(labels_).subspan(step * labels, labels);
-    const double weight = TotalsOf(loss_, of_step).weight;
+    const double weight = TotalsOf(loss_, static_cast<int64_t>(labels), of_step).weight;
     const Batch batch{.images = absl::MakeConstSpan(images_).subspan(step * inputs, inputs),
                       .labels = of_step,
                       .samples = samples,

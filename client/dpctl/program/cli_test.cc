@@ -78,7 +78,7 @@ TEST_F(CliTest, AnUnknownCommandIsNamedWithThoseThereAre) {
       result.err,
       "dpctl: there is no command 'foo'; give one of submit, run, torchrun, launch, ps, "
       "describe, logs, wait, cancel, rm, prune, hold, release, requeue, priority, events, "
-      "checkpoints, workers, drain, undrain, "
+      "checkpoints, eval, predict, weights, workers, drain, undrain, "
       "store, data, login, logout, whoami, token, grant, revoke, access, audit, completion\nSee "
       "'dpctl --help'.\n");
 }

@@ -108,9 +108,11 @@ train:
   model:
     layers:
       - name: flatten0
+        device: 0
         flatten:
           {}
       - name: linear1
+        device: 0
         linear:
           in: 0
           out: 10
