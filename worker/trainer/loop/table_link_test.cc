@@ -7,7 +7,7 @@
 namespace dp::trainer {
 namespace {
 
-TrainingPlan APlan(int64_t publish_every = 100) {
+TrainingPlan ATablePlan(int64_t publish_every = 100) {
   TrainingPlan plan;
   plan.table = TablePlan{.publish_every = publish_every};
   plan.optimizer = engine::AdamWOptions{.learning_rate = 0.5};
@@ -24,7 +24,7 @@ engine::ParameterLayout OfSize(int64_t size) {
 }
 
 TEST(TableLinkTest, TheTableHasTheSettingsOfThePlan) {
-  const v1::TableSettings settings = TableSettingsOf(APlan(), OfSize(5), 3, 10, 30);
+  const v1::TableSettings settings = TableSettingsOf(ATablePlan(), OfSize(5), 3, 10, 30);
   EXPECT_EQ(settings.mode(), v1::TABLE_MODE_SYNC);
   EXPECT_EQ(settings.ranks(), 3);
   EXPECT_EQ(settings.publish_every(), 100);
@@ -40,7 +40,7 @@ TEST(TableLinkTest, TheTableHasTheSettingsOfThePlan) {
 // Gradients of three intervals must fit in 256 MiB.
 TEST(TableLinkTest, ALargeModelIsPublishedMoreOften) {
   const auto every = [](int64_t floats) {
-    return TableSettingsOf(APlan(), OfSize(floats), 1, 1, 1).publish_every();
+    return TableSettingsOf(ATablePlan(), OfSize(floats), 1, 1, 1).publish_every();
   };
   EXPECT_EQ(every(int64_t{1} << 10), 100);
   EXPECT_EQ(every(int64_t{1} << 21), 10);
