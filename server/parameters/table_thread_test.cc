@@ -169,7 +169,6 @@ TEST_F(TableThreadTest, ARankWhoseGradientWasLostPushesItAgain) {
 
 TEST_F(TableThreadTest, ValuesOfATableThatIsNewAgainAreNotAwaited) {
   OpenBoth();
-  PushBoth(1, 1);
   Restart();
   EXPECT_TRUE(Open(1)->initial);
   EXPECT_TRUE(absl::IsFailedPrecondition(Pull(0, 1, kPatience).status()));
