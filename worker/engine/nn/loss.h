@@ -61,8 +61,8 @@ LossSum SumLoss(const Loss& loss, const LossInput& input);
 void LossGradient(const Loss& loss, const LossInput& input, float scale,
                   absl::Span<float> gradient);
 
-// For cross-entropy there are at least `rows` labels. Each row counts 1 for other losses, which need
-// no labels.
+// For cross-entropy there are at least `rows` labels. Each row counts 1 for other losses, which
+// need no labels.
 LabelTotals TotalsOf(const Loss& loss, int64_t rows, absl::Span<const int32_t> labels);
 
 // Whether labels may weigh other than 1. The weight of a batch then depends on its labels.
