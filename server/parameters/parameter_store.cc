@@ -21,7 +21,7 @@ constexpr char kSuffix[] = ".params";
 constexpr char kDraftSuffix[] = ".new";
 
 absl::Status Unknown(const SetKey& key, uint64_t version) {
-  const std::string remedy = "; see 'dpctl weights ls'";
+  const std::string remedy = "; Parameters.List names what there is";
   if (version == 0) {
     return absl::NotFoundError(absl::StrCat(key.ToString(), " has no parameters", remedy));
   }

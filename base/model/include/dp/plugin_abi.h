@@ -90,7 +90,7 @@ typedef struct DpPluginBackward {
   float* const* gradients; /* of each parameter */
 } DpPluginBackward;
 
-/* A layer that was made. What it points to is valid until `destroy`. */
+/* A layer as `make` gives it. Its pointers are valid until `destroy`. */
 typedef struct DpPluginLayer {
   void* self;            /* the first argument of the functions */
   const int64_t* output; /* the shape of one sample of the output, of 1 to 3 axes */
