@@ -94,7 +94,8 @@ std::unique_ptr<CpuLayer> MakeCpuLayer(const model::AvgPool2d&, const CpuLayerIn
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::AdaptiveAvgPool2d&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::RmsNorm&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::BatchNorm&, const CpuLayerInput& input);
-std::unique_ptr<CpuLayer> MakeCpuSyncBatchNorm(const model::BatchNorm&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuFloat64BatchNorm(const model::BatchNorm&,
+                                                  const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Silu&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Tanh&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Sigmoid&, const CpuLayerInput& input);

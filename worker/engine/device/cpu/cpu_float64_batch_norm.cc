@@ -11,14 +11,15 @@
 namespace dp::engine {
 namespace {
 
-// (x - mean) / sqrt(variance + epsilon) w + b for each channel, and the ReLU behind it. Mean and
-// variance are over the samples of all ranks: torch.nn.SyncBatchNorm. Sums are of float64. Ranks
-// combine them in rank order, so their number and shares change results by rounding alone.
-class CpuSyncBatchNorm : public CpuLayer {
+// (x - mean) / sqrt(variance + epsilon) w + b for each channel, and the ReLU behind it. Sums are of
+// float64. With `sync` mean and variance are over the samples of all ranks: torch.nn.SyncBatchNorm.
+// Ranks combine their sums in rank order, so their number and shares change results by rounding
+// alone.
+class CpuFloat64BatchNorm : public CpuLayer {
  public:
-  CpuSyncBatchNorm(const CpuLayerInput& input, const model::BatchNorm& norm)
+  CpuFloat64BatchNorm(const CpuLayerInput& input, const model::BatchNorm& norm)
       : views_(input.options.parameters),
-        exchange_(input.options.exchange),
+        exchange_(norm.sync ? input.options.exchange : RankExchange()),
         epsilon_(norm.epsilon),
         shape_{.samples = static_cast<size_t>(input.batch_size),
                .channels = static_cast<size_t>(input.layer.in.front()),
@@ -85,6 +86,7 @@ class CpuSyncBatchNorm : public CpuLayer {
 
   // Every rank's `mine`, in rank order.
   std::vector<double> FromAllRanks(const std::vector<double>& mine) const {
+    if (exchange_.ranks == 1) return mine;
     std::vector<double> all(mine.size() * static_cast<size_t>(exchange_.ranks));
     exchange_.gather(mine, absl::MakeSpan(all));
     return all;
@@ -137,9 +139,9 @@ class CpuSyncBatchNorm : public CpuLayer {
 
 }  // namespace
 
-std::unique_ptr<CpuLayer> MakeCpuSyncBatchNorm(const model::BatchNorm& norm,
-                                               const CpuLayerInput& input) {
-  return std::make_unique<CpuSyncBatchNorm>(input, norm);
+std::unique_ptr<CpuLayer> MakeCpuFloat64BatchNorm(const model::BatchNorm& norm,
+                                                  const CpuLayerInput& input) {
+  return std::make_unique<CpuFloat64BatchNorm>(input, norm);
 }
 
 }  // namespace dp::engine
