@@ -111,6 +111,9 @@ inline constexpr size_t kParameterChunkBytes = size_t{1} << 20;
 // Tensors of one version of parameters, and the bytes of a tensor's name.
 inline constexpr int kParameterTensorsMax = 100'000;
 inline constexpr size_t kTensorNameBytesMax = 512;
+// Texts that go with a version, names and values together. The description of a model names its
+// layers and classes.
+inline constexpr size_t kParameterMetadataBytesMax = size_t{1} << 20;
 
 // Tokens of one text sample; more is a typing error.
 inline constexpr int kContextMax = 65536;

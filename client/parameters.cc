@@ -119,6 +119,7 @@ absl::StatusOr<v1::ParameterVersion> Parameters::Push(const ParameterSet& set,
   header.set_rank(options.rank);
   header.set_step(options.step);
   header.set_request_id(absl::StrFormat("%016x%016x", EntropySeed(), EntropySeed()));
+  header.mutable_metadata()->insert(options.metadata.begin(), options.metadata.end());
   Announce(tensors, header);
   DP_ASSIGN_OR_RETURN(
       v1::PushParametersResponse response,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -46,9 +47,10 @@ struct PulledParameters {
 class Parameters {
  public:
   struct PushOptions {
-    int64_t step = 0;         // of the training; 0: unknown
-    uint64_t generation = 0;  // of the rank that pushes
-    int rank = 0;             // likewise
+    int64_t step = 0;                                  // of the training; 0: unknown
+    uint64_t generation = 0;                           // of the rank that pushes
+    int rank = 0;                                      // likewise
+    std::map<std::string, std::string> metadata = {};  // texts to keep with the tensors
   };
   struct PullOptions {
     uint64_t version = 0;  // 0: the latest

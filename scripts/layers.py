@@ -24,7 +24,7 @@ CUDA = "worker/engine/device/cuda"
 AGENT_ROOMS = rooms("worker/agent", "accounts sandbox processes gpus spool launch stores")
 TRAINER_ROOMS = rooms("worker/trainer", "model checkpoint loop inference program")
 CALLER = ["client", "proto", "store", "base"]
-DPCTL = ["client/dpctl", "client/dpctl/local", "client/job", "client", "proto/job", "proto/weights", "proto", "base/data", "base/security", "base"]
+DPCTL = ["client/dpctl", "client/dpctl/local", "client/job", "client/weights", "client", "proto/job", "proto/weights", "proto", "base/data", "base/security", "base"]
 
 # A folder may include itself and the folders listed for it. The longest matching prefix of a file decides. A
 # folder with its own line is not part of the folder above it.
@@ -112,12 +112,13 @@ MAY_INCLUDE = {
     "worker/agent": [*AGENT_ROOMS, "worker/core", "store/wire", "base/security", "proto/job", *CALLER],
     "worker/trainer": ["base"],
     "worker/trainer/model": ["proto/weights", "proto/job", "base/data", *ENGINE, *CALLER],
-    "worker/trainer/checkpoint": ["proto/weights", "worker/trainer/model", "worker/trainer", *ENGINE, *CALLER],
+    "worker/trainer/checkpoint": ["client/weights", "proto/weights", "worker/trainer/model", "worker/trainer", *ENGINE, *CALLER],
     "worker/trainer/loop": ["worker/trainer/checkpoint", "worker/trainer/model", "worker/trainer", *ENGINE, *CALLER],
     "worker/trainer/inference": [*rooms("worker/trainer", "checkpoint loop model"), "worker/trainer", "proto/weights", "proto/job", "base/data", "base/data/text", *ENGINE, *CALLER],
     "worker/trainer/program": ["proto/weights", *TRAINER_ROOMS, "worker/trainer", *ENGINE, *CALLER],
     "client": ["store/relay", "store", "proto", "base/security", "base"],
     "client/job": ["proto/job", "proto", "base/data", "base"],
+    "client/weights": ["client", "proto/weights", "proto", "base"],
     "client/dpctl/local": ["base"],
     "client/dpctl": DPCTL,
     "client/dpctl/view": DPCTL,

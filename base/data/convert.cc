@@ -1,10 +1,6 @@
 #include "base/data/convert.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -15,45 +11,13 @@
 #include "base/data/csv_file.h"
 #include "base/data/file_bytes.h"
 #include "base/data/idx_file.h"
+#include "base/data/new_file.h"
 #include "base/data/npy_file.h"
 #include "base/data/recognize.h"
 #include "base/status.h"
 
 namespace dp::data {
 namespace {
-
-// The bytes of a file, written beside its place and renamed when they are complete.
-class NewFile {
- public:
-  explicit NewFile(std::string path) : path_(std::move(path)), out_(unfinished(), kMode) {}
-  ~NewFile() {
-    std::error_code ignored;
-    if (!kept_) std::filesystem::remove(unfinished(), ignored);
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  void Write(const void* bytes, int64_t size) { out_.write(static_cast<const char*>(bytes), size); }
-  void Write(const std::string& bytes) { Write(bytes.data(), std::ssize(bytes)); }
-
-  absl::Status Finish() {
-    out_.close();
-    if (!out_) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path_));
-    std::error_code error;
-    std::filesystem::rename(unfinished(), path_, error);
-    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot write ", path_));
-    kept_ = true;
-    return absl::OkStatus();
-  }
-
- private:
-  static constexpr auto kMode = std::ios::binary | std::ios::trunc;
-  std::string unfinished() const { return path_ + ".unfinished"; }
-
-  const std::string path_;
-  std::ofstream out_;
-  bool kept_ = false;
-};
 
 std::string NpyTypeOf(ElementType type, bool big_endian) {
   const int64_t size = SizeOf(type);
@@ -192,10 +156,7 @@ absl::Status WriteTokens(const std::string& from, const std::string& to,
 
 absl::Status Convert(const std::string& from, const std::string& to,
                      const ConvertOptions& options) {
-  std::error_code error;
-  if (std::filesystem::exists(to, error)) {
-    return absl::AlreadyExistsError(absl::StrCat(to, " is there; remove it, or give another name"));
-  }
+  DP_RETURN_IF_ERROR(CheckIsNew(to));
   const bool encodes = !options.bpe_vocabulary.empty() || !options.bpe_merges.empty();
   if (encodes && (options.bpe_vocabulary.empty() || options.bpe_merges.empty())) {
     return absl::InvalidArgumentError(

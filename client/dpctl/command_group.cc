@@ -1,5 +1,6 @@
 #include "client/dpctl/command_group.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
@@ -19,11 +20,11 @@ void CommandGroup::DefineFlags(CLI::App& app) {
   }
 }
 
-absl::StatusOr<int> CommandGroup::Run(Context& context) {
-  for (const auto& command : commands_)
-    if (app_->got_subcommand(command->name())) return command->Run(context);
-  DP_CHECK(false);  // CLI11 requires a verb
-  return absl::InternalError("");
+Command& CommandGroup::chosen() const {
+  const auto found = absl::c_find_if(
+      commands_, [&](const auto& command) { return app_->got_subcommand(command->name()); });
+  DP_CHECK(found != commands_.end());  // CLI11 requires a verb
+  return **found;
 }
 
 }  // namespace dp::ctl

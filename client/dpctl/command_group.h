@@ -11,12 +11,17 @@ namespace dp::ctl {
 class CommandGroup : public Command {
  public:
   void DefineFlags(CLI::App& app) override;
-  absl::StatusOr<int> Run(Context& context) override;
+  // As the verb on the command line.
+  bool NeedsCoordinator() const override { return chosen().NeedsCoordinator(); }
+  absl::StatusOr<int> Run(Context& context) override { return chosen().Run(context); }
 
  protected:
   explicit CommandGroup(std::vector<std::unique_ptr<Command> (*)()> makers);
 
  private:
+  // After the command line was read.
+  Command& chosen() const;
+
   std::vector<std::unique_ptr<Command>> commands_;
   CLI::App* app_ = nullptr;
 };

@@ -28,45 +28,18 @@ std::string JsonText(absl::string_view text) {
   return json + "\"";
 }
 
-// The header's text as it grows.
-class HeaderEntries {
- public:
-  void Append(const std::string& name, absl::string_view type, const std::vector<int64_t>& shape,
-              size_t bytes) {
-    entries_.push_back(absl::StrCat("\"", name, "\":{\"dtype\":\"", type, "\",\"shape\":[",
-                                    absl::StrJoin(shape, ","), "],\"data_offsets\":[", offset_, ",",
-                                    offset_ + bytes, "]}"));
-    offset_ += bytes;
+std::string MetadataEntry(const SafetensorsMetadata& metadata) {
+  std::vector<std::string> texts;
+  for (const auto& [name, text] : metadata) {
+    texts.push_back(absl::StrCat(JsonText(name), ":", JsonText(text)));
   }
-  void Append(const SafetensorsMetadata& metadata) {
-    if (metadata.empty()) return;
-    std::vector<std::string> texts;
-    for (const auto& [name, text] : metadata) {
-      texts.push_back(absl::StrCat(JsonText(name), ":", JsonText(text)));
-    }
-    entries_.push_back(absl::StrCat("\"", kMetadata, "\":{", absl::StrJoin(texts, ","), "}"));
-  }
-  const std::vector<std::string>& entries() const { return entries_; }
+  return absl::StrCat("\"", kMetadata, "\":{", absl::StrJoin(texts, ","), "}");
+}
 
- private:
-  size_t offset_ = 0;
-  std::vector<std::string> entries_;
-};
-
-std::string Header(absl::Span<const NamedTensor> tensors, absl::Span<const NamedCount> counts,
-                   const SafetensorsMetadata& metadata) {
-  HeaderEntries all;
-  all.Append(metadata);
-  // The widest elements come first, so that all are aligned.
-  for (const NamedCount& count : counts) all.Append(count.name, "I64", {}, sizeof(count.value));
-  for (const NamedTensor& tensor : tensors) {
-    all.Append(tensor.name, "F32", tensor.shape, tensor.values.size() * sizeof(float));
-  }
-  const std::vector<std::string>& entries = all.entries();
-  std::string header = absl::StrCat("{", absl::StrJoin(entries, ","), "}");
-  // The format lets spaces pad the header. Readers map the data into memory, so align it.
-  header.append((8 - header.size() % 8) % 8, ' ');
-  return header;
+std::string TensorEntry(const TensorForm& tensor, uint64_t offset) {
+  return absl::StrCat(JsonText(tensor.name), ":{\"dtype\":\"", tensor.type, "\",\"shape\":[",
+                      absl::StrJoin(tensor.shape, ","), "],\"data_offsets\":[", offset, ",",
+                      offset + tensor.bytes, "]}");
 }
 
 // The format's own limit; a longer header is damage.
@@ -190,11 +163,15 @@ absl::StatusOr<Parts> Split(absl::string_view encoded) {
 std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors,
                               absl::Span<const NamedCount> counts,
                               const SafetensorsMetadata& metadata) {
-  const std::string header = Header(tensors, counts, metadata);
-  const uint64_t length = header.size();
-  std::string encoded;
-  for (int byte = 0; byte < 8; ++byte) encoded.push_back(static_cast<char>(length >> (8 * byte)));
-  encoded += header;
+  std::vector<TensorForm> forms;
+  // The widest elements come first, so that all are aligned.
+  for (const NamedCount& count : counts) {
+    forms.push_back({count.name, "I64", {}, sizeof(count.value)});
+  }
+  for (const NamedTensor& tensor : tensors) {
+    forms.push_back({tensor.name, "F32", tensor.shape, tensor.values.size() * sizeof(float)});
+  }
+  std::string encoded = SafetensorsHeader(forms, metadata);
   for (const NamedCount& count : counts) {
     encoded.append(reinterpret_cast<const char*>(&count.value), sizeof(count.value));
   }
@@ -203,6 +180,24 @@ std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors,
                    tensor.values.size() * sizeof(float));
   }
   return encoded;
+}
+
+std::string SafetensorsHeader(absl::Span<const TensorForm> tensors,
+                              const SafetensorsMetadata& metadata) {
+  std::vector<std::string> entries;
+  if (!metadata.empty()) entries.push_back(MetadataEntry(metadata));
+  uint64_t offset = 0;
+  for (const TensorForm& tensor : tensors) {
+    entries.push_back(TensorEntry(tensor, offset));
+    offset += tensor.bytes;
+  }
+  std::string text = absl::StrCat("{", absl::StrJoin(entries, ","), "}");
+  // The format lets spaces pad the header. Readers map the data into memory, so align it.
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const uint64_t length = text.size();
+  std::string header;
+  for (int byte = 0; byte < 8; ++byte) header.push_back(static_cast<char>(length >> (8 * byte)));
+  return header + text;
 }
 
 absl::StatusOr<std::map<std::string, EncodedTensor>> DecodeSafetensors(absl::string_view encoded) {

@@ -34,6 +34,19 @@ std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors,
                               absl::Span<const NamedCount> counts = {},
                               const SafetensorsMetadata& metadata = {});
 
+// A tensor of any type, without its data.
+struct TensorForm {
+  std::string name;
+  std::string type;  // the format's name, as "F32"
+  std::vector<int64_t> shape;
+  uint64_t bytes = 0;
+};
+
+// The beginning of an encoding of tensors whose data follow one another in this order: the header's
+// length and the header. The data stand behind it.
+std::string SafetensorsHeader(absl::Span<const TensorForm> tensors,
+                              const SafetensorsMetadata& metadata);
+
 // A tensor inside an encoding; it borrows from the encoding.
 struct EncodedTensor {
   std::string type;  // the format's name, as "F32"

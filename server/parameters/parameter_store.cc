@@ -21,7 +21,7 @@ constexpr char kSuffix[] = ".params";
 constexpr char kDraftSuffix[] = ".new";
 
 absl::Status Unknown(const SetKey& key, uint64_t version) {
-  const std::string remedy = "; Parameters.List names what there is";
+  const std::string remedy = "; see 'dpctl weights ls'";
   if (version == 0) {
     return absl::NotFoundError(absl::StrCat(key.ToString(), " has no parameters", remedy));
   }
@@ -53,6 +53,7 @@ absl::Status FolderError(const std::filesystem::path& path, const std::error_cod
 
 v1::ParameterVersion WithoutTensors(v1::ParameterVersion version) {
   version.clear_tensors();
+  version.clear_metadata();
   return version;
 }
 
@@ -203,6 +204,7 @@ absl::StatusOr<std::unique_ptr<ParameterStore::Push>> ParameterStore::Begin(
     const SetKey& key, const v1::ParameterVersion& description, const std::string& request_id,
     uint64_t array_bytes) {
   DP_ASSIGN_OR_RETURN(const uint64_t bytes, CheckTensors(description));
+  DP_RETURN_IF_ERROR(CheckMetadata(description));
   if (FindPushed(key, request_id).has_value()) {
     return absl::AlreadyExistsError(absl::StrCat(key.ToString(), " has this push already"));
   }

@@ -77,4 +77,13 @@ absl::StatusOr<uint64_t> CheckTensors(const v1::ParameterVersion& version) {
   return bytes;
 }
 
+absl::Status CheckMetadata(const v1::ParameterVersion& version) {
+  size_t bytes = 0;
+  for (const auto& [name, text] : version.metadata()) bytes += name.size() + text.size();
+  if (bytes <= kParameterMetadataBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("metadata: names and texts have ", bytes,
+                                                 " bytes together; give at most ",
+                                                 kParameterMetadataBytesMax));
+}
+
 }  // namespace dp::server

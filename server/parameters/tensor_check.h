@@ -11,5 +11,7 @@ namespace dp::server {
 // The bytes of all tensors of a version, as its header announces them. Pure.
 // Errors: InvalidArgument names the tensor and what is wrong: its name, type, shape or size.
 absl::StatusOr<uint64_t> CheckTensors(const v1::ParameterVersion& version);
+// Errors: InvalidArgument the texts that go with the tensors are too long together.
+absl::Status CheckMetadata(const v1::ParameterVersion& version);
 
 }  // namespace dp::server

@@ -50,5 +50,14 @@ TEST(TensorCheckTest, WhatIsNoTensorIsNamed) {
   EXPECT_THAT(ErrorOf({ATensor("a", "F32", {large, large}, 16)}), HasSubstr("out of range"));
 }
 
+TEST(TensorCheckTest, TextsAreBounded) {
+  v1::ParameterVersion version;
+  std::string& text = (*version.mutable_metadata())["model"];
+  text.assign((1 << 20) - 5, 'x');
+  EXPECT_EQ(CheckMetadata(version), absl::OkStatus());
+  text += 'x';
+  EXPECT_THAT(CheckMetadata(version).message(), HasSubstr("have 1048577 bytes together"));
+}
+
 }  // namespace
 }  // namespace dp::server

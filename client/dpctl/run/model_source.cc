@@ -38,11 +38,11 @@ std::string WriterOf(const v1::Job& job) {
 }
 
 absl::Status NotHere(const v1::Job& job, const std::string& path) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("job ", job.id(), " left its weights in ", path, " on ", WriterOf(job),
-                   ", and this host has no such file; run dpctl there, or copy the file here and "
-                   "give its path in "
-                   "place of the job"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "job ", job.id(), " left its weights in ", path, " on ", WriterOf(job),
+      ", and this host has no such file; fetch them with 'dpctl weights pull ", job.id(),
+      " FILE' if the coordinator keeps them, or copy the file here, and give its path "
+      "in place of the job"));
 }
 
 // The job of a file, with its defaults, so that a mistake is told with its line.
@@ -116,8 +116,9 @@ absl::StatusOr<v1::TrainedWeights> ModelSource::OfJob(Context& context) const {
   } else {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job.id(),
-                     " has left no weights; give it train.output.weights or "
-                     "train.checkpoint, and run it again"));
+                     " has left no files of weights; fetch those that the coordinator keeps with "
+                     "'dpctl weights pull ",
+                     job.id(), " FILE', and give FILE in place of the job"));
   }
   if (!Exists(weights.path())) return NotHere(job, weights.path());
   return weights;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "client/dpctl/testing/fake_access.h"
+#include "client/testing/fake_parameters.h"
 #include "client/testing/in_process.h"
 #include "dp/v1/checkpoints.grpc.pb.h"
 #include "dp/v1/jobs.grpc.pb.h"
@@ -83,6 +84,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
   // Their reason, in gRPC's words.
   std::string lost_because = "Failed to connect to remote host: Connection refused";
   FakeAccess access;
+  client::FakeParameters parameters;
 
   ~FakeCoordinator() override {
     {
@@ -363,10 +365,13 @@ class FakeCoordinator final : public v1::Jobs::Service,
   CondVar changed_;
   bool gone_ DP_GUARDED_BY(mu_) = false;
   // Last: its destructor awaits the calls.
-  client::InProcess server_{
-      static_cast<v1::Jobs::Service&>(*this),        static_cast<v1::Workers::Service&>(*this),
-      static_cast<v1::Logs::Service&>(*this),        static_cast<v1::Store::Service&>(*this),
-      static_cast<v1::Checkpoints::Service&>(*this), access};
+  client::InProcess server_{static_cast<v1::Jobs::Service&>(*this),
+                            static_cast<v1::Workers::Service&>(*this),
+                            static_cast<v1::Logs::Service&>(*this),
+                            static_cast<v1::Store::Service&>(*this),
+                            static_cast<v1::Checkpoints::Service&>(*this),
+                            access,
+                            parameters};
 };
 
 }  // namespace dp::ctl

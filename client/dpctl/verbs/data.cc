@@ -16,7 +16,6 @@ class DataVerbs final : public CommandGroup {
   const char* example() const override {
     return "dpctl data inspect /data/cifar10\n  dpctl data convert table.csv table.npy";
   }
-  bool NeedsCoordinator() const override { return false; }
 };
 
 }  // namespace

@@ -32,6 +32,8 @@ class DataConvert final : public Command {
     app.add_option("--bpe-merges", options_.bpe_merges, "Its merges.txt")->type_name("FILE");
   }
 
+  bool NeedsCoordinator() const override { return false; }
+
   absl::StatusOr<int> Run(Context&) override {
     options_.to_tokens = !format_.empty();
     DP_RETURN_IF_ERROR(data::Convert(from_, to_, options_));

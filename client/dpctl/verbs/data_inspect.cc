@@ -50,6 +50,8 @@ class DataInspect final : public Command {
     app.add_option("PATH", path_, "A directory or file of samples, or a.npz#NAME")->required();
   }
 
+  bool NeedsCoordinator() const override { return false; }
+
   absl::StatusOr<int> Run(Context& context) override {
     // Job files need absolute paths.
     const std::string path =

@@ -65,6 +65,10 @@ std::unique_ptr<Command> MakeDataInspect();
 
 // The verbs of `weights`.
 std::unique_ptr<Command> MakeWeightsDiff();
+std::unique_ptr<Command> MakeWeightsLs();
+std::unique_ptr<Command> MakeWeightsPull();
+std::unique_ptr<Command> MakeWeightsPush();
+std::unique_ptr<Command> MakeWeightsRm();
 
 // The verbs of `store`.
 std::unique_ptr<Command> MakeStoreGet();

@@ -6,17 +6,19 @@
 namespace dp::ctl {
 namespace {
 
-// The verbs on weights: `dpctl weights diff A B`.
+// The verbs on weights, those that the coordinator keeps and those in files: `dpctl weights ls`.
 class WeightsVerbs final : public CommandGroup {
  public:
-  WeightsVerbs() : CommandGroup({MakeWeightsDiff}) {}
+  WeightsVerbs()
+      : CommandGroup(
+            {MakeWeightsLs, MakeWeightsPull, MakeWeightsPush, MakeWeightsRm, MakeWeightsDiff}) {}
 
   const char* name() const override { return "weights"; }
-  const char* summary() const override { return "Compare weights of models"; }
+  const char* summary() const override { return "Keep, fetch and compare weights of models"; }
   const char* example() const override {
-    return "dpctl weights diff before.safetensors after.safetensors";
+    return "dpctl weights pull 7 model.safetensors\n"
+           "  dpctl weights diff before.safetensors after.safetensors";
   }
-  bool NeedsCoordinator() const override { return false; }
 };
 
 }  // namespace

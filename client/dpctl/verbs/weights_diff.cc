@@ -1,17 +1,14 @@
 #include <algorithm>
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/data/file_bytes.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/verbs/verbs.h"
+#include "client/dpctl/verbs/weights_file.h"
 #include "client/dpctl/view/json_writer.h"
 #include "client/dpctl/view/printable.h"
 #include "client/dpctl/view/table.h"
@@ -24,31 +21,6 @@ using Kind = TensorDifference::Kind;
 
 // As diff has it: the comparison was made, and found differences.
 constexpr int kDifferent = kFailed;
-
-// The tensors of a file of weights, or of a checkpoint's directory.
-struct WeightsFile {
-  data::FileBytes file;
-  std::map<std::string, EncodedTensor> tensors;  // they borrow from `file`
-};
-
-absl::StatusOr<WeightsFile> OpenWeights(const std::string& path) {
-  std::error_code error;
-  const bool directory = std::filesystem::is_directory(path, error);
-  const std::string file = directory ? absl::StrCat(path, "/model.safetensors") : path;
-  WeightsFile weights;
-  auto bytes = data::OpenFile(file);
-  // NotFound is about jobs.
-  if (!bytes.ok()) return absl::InvalidArgumentError(bytes.status().message());
-  weights.file = *std::move(bytes);
-  const absl::string_view text(reinterpret_cast<const char*>(weights.file.bytes.data()),
-                               weights.file.bytes.size());
-  auto tensors = DecodeSafetensors(text);
-  if (!tensors.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": ", tensors.status().message()));
-  }
-  weights.tensors = *std::move(tensors);
-  return weights;
-}
 
 const char* JsonNameOf(Kind kind) {
   switch (kind) {

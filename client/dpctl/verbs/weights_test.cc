@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,87 @@ TEST_F(WeightsTest, AFileThatIsNoneIsAUsageErrorThatNamesIt) {
   const Result text = Dpctl("weights diff " + a + " " + std::string(dir_.path() / "text"));
   EXPECT_EQ(text.code, 2);
   EXPECT_THAT(text.err, HasSubstr("text: no safetensors file"));
+}
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return (std::stringstream() << file.rdbuf()).str();
+}
+
+TEST_F(WeightsTest, WhatIsPulledIsTheFileThatWasPushed) {
+  const std::vector<float> weight = {1, 2};
+  const std::string file = dir_.path() / "a", copy = dir_.path() / "b";
+  std::ofstream(file, std::ios::binary) << EncodeSafetensors({{"z\"", {2}, weight}, {"a", {0}, {}}},
+                                                             {{"steps", 7}}, {{"dp.model", "{}"}});
+  EXPECT_EQ(Dpctl("weights push " + file + " gpt2 --step 5").out,
+            "gpt2@1 has 3 tensors, 16 bytes\n");
+  out_.str("");
+  EXPECT_EQ(Dpctl("weights pull gpt2 " + copy).out, copy + " has gpt2@1: 3 tensors, 16 bytes\n");
+  EXPECT_TRUE(Contents(copy) == Contents(file));
+}
+
+TEST_F(WeightsTest, AFileThatIsThereStays) {
+  const std::string file = Write("a", {1});
+  ASSERT_EQ(Dpctl("weights push " + file + " gpt2").code, 0);
+  const Result result = Dpctl("weights pull gpt2 " + file);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr(file + " is there; remove it, or give another name"));
+}
+
+TEST_F(WeightsTest, ListsTheLatestOfEachSetOrAllVersionsOfOne) {
+  const std::string file = Write("a", {1});
+  for (const char* set : {"gpt2", "gpt2", "7"}) {
+    ASSERT_EQ(Dpctl("weights push " + file + " " + set).code, 0);
+  }
+  out_.str("");
+  EXPECT_EQ(Dpctl("weights ls -o name").out, "gpt2@2\n7@1\n");
+  out_.str("");
+  EXPECT_EQ(Dpctl("weights ls -o name gpt2").out, "gpt2@2\ngpt2@1\n");
+  out_.str("");
+  EXPECT_THAT(Dpctl("weights ls").out, HasSubstr("gpt2@2  -     2        8"));
+}
+
+TEST_F(WeightsTest, AVersionIsItsTensors) {
+  ASSERT_EQ(Dpctl("weights push " + Write("a", {1, 2}) + " gpt2").code, 0);
+  out_.str("");
+  EXPECT_EQ(Dpctl("weights ls gpt2@1").out,
+            "TENSOR  TYPE  SHAPE  BYTES\n"
+            "weight  F32   2      8\n"
+            "bias    F32   1      4\n");
+  out_.str("");
+  EXPECT_THAT(Dpctl("weights ls gpt2@1 -o json").out, HasSubstr("\"type\": \"F32\""));
+  EXPECT_EQ(Dpctl("weights ls gpt2@9").code, 102);
+}
+
+TEST_F(WeightsTest, ANameOfNoSetIsThatOfAJob) {
+  AddJob(7, "state: JOB_STATE_SUCCEEDED spec { name: 'mnist' }");
+  ASSERT_EQ(Dpctl("weights push " + Write("a", {1}) + " 7").code, 0);
+  out_.str("");
+  EXPECT_EQ(Dpctl("weights ls mnist -o name").out, "7@1\n");
+  const Result none = Dpctl("weights ls cifar");
+  EXPECT_EQ(none.code, 102);
+  EXPECT_THAT(none.err, HasSubstr("no set of parameters and no job has the name 'cifar'"));
+}
+
+TEST_F(WeightsTest, RemovesAVersionOrASetByItsOwnName) {
+  AddJob(7, "state: JOB_STATE_SUCCEEDED spec { name: 'mnist' }");
+  const std::string file = Write("a", {1});
+  ASSERT_EQ(Dpctl("weights push " + file + " 7").code, 0);
+  EXPECT_EQ(Dpctl("weights rm mnist").code, 102);
+  out_.str("");
+  EXPECT_EQ(Dpctl("weights rm 7").out, "7 is removed; 8 bytes are free\n");
+  EXPECT_TRUE(coordinator_.parameters.sets.empty());
+}
+
+TEST_F(WeightsTest, WrongNamesOfSetsAreUsageErrors) {
+  for (const char* set : {"No", "gpt2@", "gpt2@x", "gpt2@0", "@1", "0"}) {
+    const Result result = Dpctl(absl::StrCat("weights ls ", set));
+    EXPECT_EQ(result.code, 2) << set;
+    EXPECT_THAT(result.err, HasSubstr("is no set of parameters")) << set;
+  }
+  const Result result = Dpctl("weights push " + Write("a", {1}) + " gpt2@3");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("leave @3 out"));
 }
 
 }  // namespace

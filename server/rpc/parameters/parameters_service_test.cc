@@ -170,10 +170,10 @@ TEST_F(ParametersServiceTest, APullWaitsForTheNextVersion) {
 
 TEST_F(ParametersServiceTest, WhatIsNotThereIsNamed) {
   EXPECT_EQ(parameters().Pull("none").status.error_message(),
-            "set none has no parameters; Parameters.List names what there is");
+            "set none has no parameters; see 'dpctl weights ls'");
   ASSERT_TRUE(parameters().Push("one").ok());
   EXPECT_EQ(parameters().Pull("gpt2", 0, 0, /*version=*/9).status.error_message(),
-            "set gpt2 has no parameters of version 9; Parameters.List names what there is");
+            "set gpt2 has no parameters of version 9; see 'dpctl weights ls'");
   EXPECT_EQ(parameters().Pull("gpt2", /*since=*/1).status.error_code(),
             grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_THAT(parameters().Push("x", {.name = "No Name"}).status.error_message(),

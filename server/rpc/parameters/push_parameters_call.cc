@@ -92,6 +92,7 @@ absl::Status PushParametersCall::Begin() {
     version.set_owner(owner.empty() ? owner_ : owner);
   }
   version.mutable_tensors()->Swap(header_.mutable_tensors());
+  version.mutable_metadata()->swap(*header_.mutable_metadata());
   auto push = parameters_.store.Begin(key(), version, header_.request_id());
   if (absl::IsAlreadyExists(push.status())) {
     *response_.mutable_version() =

@@ -14,7 +14,9 @@
 #include "base/file_descriptor.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "client/parameters.h"
 #include "client/retry_loop.h"
+#include "client/weights/kept_weights.h"
 #include "dp/v1/checkpoints.grpc.pb.h"
 #include "proto/convert/time.h"
 #include "proto/weights/safetensors.h"
@@ -32,18 +34,6 @@ namespace fs = std::filesystem;
 
 // A finished training is worth a long wait.
 constexpr absl::Duration kRegisterWeightsWithin = absl::Hours(24);
-
-// Under the names of a PyTorch state_dict, which has a count of steps for each batch norm.
-absl::StatusOr<std::string> Encode(const RankModel& model, const WeightsPlace& place) {
-  DP_ASSIGN_OR_RETURN(const std::vector<float> values,
-                      engine::ReadArray(*model.device, model.result()));
-  std::vector<NamedCount> counts;
-  for (const model::CheckedLayer& layer : model.layers) {
-    if (!std::holds_alternative<model::BatchNorm>(layer.kind)) continue;
-    counts.push_back({layer.name + ".num_batches_tracked", place.steps});
-  }
-  return EncodeSafetensors(StateDict(model.layout, values), counts, place.description);
-}
 
 bool Rename(const std::string& from, const std::string& to, unsigned how) {
   return renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), how) == 0;
@@ -103,10 +93,21 @@ class Placement {
 
 }  // namespace
 
-absl::Status PublishWeights(const WeightsPlace& place, const RankModel& model,
-                            const Environment& environment, client::Connection& connection,
-                            const Clock& clock, client::Pause& pause) {
-  DP_ASSIGN_OR_RETURN(const std::string encoded, Encode(model, place));
+absl::StatusOr<std::string> EncodeWeights(const RankModel& model, int64_t steps,
+                                          const SafetensorsMetadata& description) {
+  DP_ASSIGN_OR_RETURN(const std::vector<float> values,
+                      engine::ReadArray(*model.device, model.result()));
+  std::vector<NamedCount> counts;  // PyTorch counts the steps for each batch norm
+  for (const model::CheckedLayer& layer : model.layers) {
+    if (!std::holds_alternative<model::BatchNorm>(layer.kind)) continue;
+    counts.push_back({layer.name + ".num_batches_tracked", steps});
+  }
+  return EncodeSafetensors(StateDict(model.layout, values), counts, description);
+}
+
+absl::Status PlaceWeights(const WeightsPlace& place, const std::string& encoded,
+                          const Environment& environment, client::Connection& connection,
+                          const Clock& clock, client::Pause& pause) {
   const std::string& path = place.path;
   const std::string job = JobLabel(environment.job, place.submitted_at);
   // The suffix differs from a later generation's: this generation may be over without knowing it.
@@ -153,6 +154,17 @@ absl::Status PublishWeights(const WeightsPlace& place, const RankModel& model,
   const bool over = absl::IsFailedPrecondition(still) || absl::IsNotFound(still);
   if (over) placement.GiveBack();
   return still;  // without an answer, both files stay
+}
+
+absl::Status PublishWeights(const std::string& encoded, int64_t steps,
+                            const Environment& environment, client::Connection& connection,
+                            const Clock& clock, client::Pause& pause) {
+  client::Parameters parameters(connection, pause, clock);
+  return client::PushWeights(parameters, {.job = environment.job.value()}, encoded,
+                             {.step = steps,
+                              .generation = environment.generation.value(),
+                              .rank = environment.rank})
+      .status();
 }
 
 }  // namespace dp::trainer

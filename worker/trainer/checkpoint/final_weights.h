@@ -18,11 +18,15 @@ namespace dp::trainer {
 struct WeightsPlace {
   std::string path;
   absl::Time submitted_at;  // of the job; with its number, it names the job in temporary files
-  int64_t steps = 0;        // of the training; PyTorch counts them for each batch norm
-  SafetensorsMetadata description = {};  // of the model, for whoever evaluates it later
 };
 
-// Writes the model's weights to their place at the end of a training, in the safetensors format.
+// The model's weights after `steps` of a training, in the safetensors format, under the names of a
+// PyTorch state_dict. `description` is that of the model, for whoever evaluates it later. Errors:
+// the device's.
+absl::StatusOr<std::string> EncodeWeights(const RankModel& model, int64_t steps,
+                                          const SafetensorsMetadata& description);
+
+// Writes encoded weights to their place at the end of a training.
 // Registers their hash and the time of the file with the coordinator, and waits while the
 // coordinator is away.
 //
@@ -31,7 +35,13 @@ struct WeightsPlace {
 // while it was suspended, and the previous file is restored. File systems that cannot exchange two
 // names, such as NFS, cannot restore it. Errors: the system's, with the path; FailedPrecondition
 // the generation is over.
-absl::Status PublishWeights(const WeightsPlace& place, const RankModel& model,
+absl::Status PlaceWeights(const WeightsPlace& place, const std::string& encoded,
+                          const Environment& environment, client::Connection& connection,
+                          const Clock& clock, client::Pause& pause);
+
+// Gives encoded weights to the coordinator, as a version of the job's parameters. Waits while the
+// coordinator is away. Errors: those of client::Parameters::Push.
+absl::Status PublishWeights(const std::string& encoded, int64_t steps,
                             const Environment& environment, client::Connection& connection,
                             const Clock& clock, client::Pause& pause);
 

@@ -4,9 +4,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <sstream>
 
+#include "base/status.h"
+#include "client/testing/fake_parameters.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/convert/time.h"
@@ -36,9 +39,11 @@ class FinalWeightsTest : public ::testing::Test {
     environment_.generation = Generation(1);
   }
 
-  absl::Status Publish() {
-    return PublishWeights({path_, absl::UnixEpoch()}, model_, environment_,
-                          coordinator_.connection(), Clock::System(), pause_);
+  absl::Status Place() { return Place(Clock::System()); }
+  absl::Status Place(const Clock& clock) {
+    DP_ASSIGN_OR_RETURN(const std::string encoded, EncodeWeights(model_, /*steps=*/7, {}));
+    return PlaceWeights({path_, absl::UnixEpoch()}, encoded, environment_,
+                        coordinator_.connection(), clock, pause_);
   }
   std::string Contents() const {
     std::ifstream file(path_, std::ios::binary);
@@ -61,7 +66,7 @@ class FinalWeightsTest : public ::testing::Test {
 };
 
 TEST_F(FinalWeightsTest, AreTheAverageIfEvaluationsTakeIt) {
-  ASSERT_EQ(Publish(), absl::OkStatus());
+  ASSERT_EQ(Place(), absl::OkStatus());
   const std::string weights = Contents();
   TrainingPlan plan = APlan();
   plan.average_decay = 0.9;
@@ -69,26 +74,26 @@ TEST_F(FinalWeightsTest, AreTheAverageIfEvaluationsTakeIt) {
     plan.average_evaluates = evaluates;
     // The average is zero before the first step.
     model_ = *MakeRankModel(plan, StripedImages(/*size=*/50), /*batch_size=*/4);
-    ASSERT_EQ(Publish(), absl::OkStatus());
+    ASSERT_EQ(Place(), absl::OkStatus());
     EXPECT_EQ(Contents() == weights, !evaluates);
   }
 }
 
 TEST_F(FinalWeightsTest, ADeviceThatFailsWhileItIsReadLeavesNone) {
   model_.device = std::make_unique<FailingDevice>(/*reads=*/0);
-  EXPECT_EQ(Publish(), FailingDevice::Failure());
+  EXPECT_EQ(Place(), FailingDevice::Failure());
   EXPECT_THAT(names(), IsEmpty());
 }
 
 TEST_F(FinalWeightsTest, TheFileInItsPlaceIsTheOneOnRecord) {
-  EXPECT_EQ(Publish(), absl::OkStatus());
+  EXPECT_EQ(Place(), absl::OkStatus());
   EXPECT_EQ(coordinator_.weights.path(), path_);
   EXPECT_EQ(coordinator_.weights.sha256(), Sha256Hex(Contents()));
   EXPECT_THAT(names(), ElementsAre("model.safetensors"));
 }
 
 TEST_F(FinalWeightsTest, TheTimeOfTheFileIsOnRecord) {
-  EXPECT_EQ(Publish(), absl::OkStatus());
+  EXPECT_EQ(Place(), absl::OkStatus());
   struct stat info {};
   ASSERT_EQ(stat(path_.c_str(), &info), 0);
   EXPECT_EQ(FromProto(coordinator_.weights.modified_at()), absl::TimeFromTimespec(info.st_mtim));
@@ -99,9 +104,7 @@ TEST_F(FinalWeightsTest, NoTwoFilesHaveTheSameTime) {
   const FrozenClock clock;
   std::set<absl::Time> times;
   for (int i = 0; i < 3; ++i) {
-    ASSERT_EQ(PublishWeights({path_, absl::UnixEpoch()}, model_, environment_,
-                             coordinator_.connection(), clock, pause_),
-              absl::OkStatus());
+    ASSERT_EQ(Place(clock), absl::OkStatus());
     const absl::Time time = FromProto(coordinator_.weights.modified_at());
     EXPECT_GE(time, clock.Now());
     EXPECT_LT(time, clock.Now() + absl::Milliseconds(1));
@@ -114,7 +117,7 @@ TEST_F(FinalWeightsTest, NoTwoFilesHaveTheSameTime) {
 TEST_F(FinalWeightsTest, TheNamesBesideThePlaceSayTheJobAndWhetherTheFileIsItsOwn) {
   std::ofstream(path_) << "of another job";
   coordinator_.refusal_of_next = absl::InvalidArgumentError("no verdict");
-  EXPECT_EQ(Publish(), coordinator_.refusal_of_next);
+  EXPECT_EQ(Place(), coordinator_.refusal_of_next);
   EXPECT_THAT(names(), ::testing::UnorderedElementsAre(
                            "model.safetensors",
                            "model.safetensors.job-1-19700101T000000.000Z.generation-1.placing"));
@@ -122,14 +125,14 @@ TEST_F(FinalWeightsTest, TheNamesBesideThePlaceSayTheJobAndWhetherTheFileIsItsOw
 
 TEST_F(FinalWeightsTest, WhatWasThereBeforeIsReplaced) {
   std::ofstream(path_) << "of another job";
-  EXPECT_EQ(Publish(), absl::OkStatus());
+  EXPECT_EQ(Place(), absl::OkStatus());
   EXPECT_EQ(coordinator_.weights.sha256(), Sha256Hex(Contents()));
   EXPECT_THAT(names(), ElementsAre("model.safetensors"));
 }
 
 TEST_F(FinalWeightsTest, AGenerationThatIsOverLeavesNothing) {
   coordinator_.refusal = absl::FailedPreconditionError("generation 1 is stale, current is 2");
-  EXPECT_EQ(Publish(), coordinator_.refusal);
+  EXPECT_EQ(Place(), coordinator_.refusal);
   EXPECT_THAT(names(), IsEmpty());
 }
 
@@ -137,15 +140,40 @@ TEST_F(FinalWeightsTest, AGenerationThatIsOverLeavesNothing) {
 TEST_F(FinalWeightsTest, OneThatIsOverBeforeItsFileIsInPlaceGivesBackWhatItsSuccessorPutThere) {
   std::ofstream(path_) << "of generation 2";
   coordinator_.refusal_of_next = absl::FailedPreconditionError("generation 1 is stale");
-  EXPECT_EQ(Publish(), coordinator_.refusal_of_next);
+  EXPECT_EQ(Place(), coordinator_.refusal_of_next);
   EXPECT_EQ(Contents(), "of generation 2");
   EXPECT_THAT(names(), ElementsAre("model.safetensors"));
 }
 
 TEST_F(FinalWeightsTest, OneThatIsOverBeforeAnyFileIsInPlaceTakesItsOwnAway) {
   coordinator_.refusal_of_next = absl::FailedPreconditionError("generation 1 is stale");
-  EXPECT_EQ(Publish(), coordinator_.refusal_of_next);
+  EXPECT_EQ(Place(), coordinator_.refusal_of_next);
   EXPECT_THAT(names(), IsEmpty());
+}
+
+TEST_F(FinalWeightsTest, TheCoordinatorGetsTheTensorsOfTheFileAndItsTexts) {
+  client::FakeParameters parameters;
+  client::InProcess server(parameters);
+  const std::unique_ptr<client::Connection> connection = server.Connect();
+  const auto encoded = EncodeWeights(model_, /*steps=*/7, {{"dp.model", "{}"}});
+  ASSERT_TRUE(encoded.ok()) << encoded.status();
+  ASSERT_EQ(PublishWeights(*encoded, 7, environment_, *connection, Clock::System(), pause_),
+            absl::OkStatus());
+  ASSERT_EQ(parameters.sets.size(), 1u);
+  const client::FakeParameters::Kept& kept = parameters.sets[{1, ""}].front();
+  EXPECT_EQ(kept.version.step(), 7);
+  EXPECT_EQ(kept.version.metadata().at("dp.model"), "{}");
+  EXPECT_TRUE(encoded->ends_with(kept.data));
+  EXPECT_EQ(kept.version.tensors_size(), static_cast<int>(DecodeSafetensors(*encoded)->size()));
+}
+
+TEST_F(FinalWeightsTest, ACoordinatorOfAnEarlierReleaseKeepsNone) {
+  const auto encoded = EncodeWeights(model_, /*steps=*/7, {});
+  ASSERT_TRUE(encoded.ok()) << encoded.status();
+  EXPECT_EQ(
+      PublishWeights(*encoded, 7, environment_, coordinator_.connection(), Clock::System(), pause_)
+          .code(),
+      absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace

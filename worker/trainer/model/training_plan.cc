@@ -200,6 +200,7 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   plan.trace_file = train.trace();
   plan.weights_file = train.output().weights();
   plan.weights_of_best = train.output().best();
+  plan.publish_weights = !train.output().has_publish() || train.output().publish();
   DP_ASSIGN_OR_RETURN(plan.checkpoint, CheckpointsOf(train.checkpoint()));
   plan.init = {.path = train.init().weights(),
                .drawn = {train.init().drawn().begin(), train.init().drawn().end()}};

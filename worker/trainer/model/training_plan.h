@@ -112,6 +112,7 @@ struct TrainingPlan {
   std::string trace_file;
   std::string weights_file;
   bool weights_of_best = false;  // the file gets the weights of the best checkpoint
+  bool publish_weights = true;   // the coordinator keeps the final weights
   CheckpointPlan checkpoint;
   InitialWeights init;
   std::vector<ResumePoint> resume;  // checkpoints of an earlier job, best first

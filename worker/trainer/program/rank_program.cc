@@ -404,13 +404,29 @@ class RankProgram {
     if (!stopped_early_.empty()) {
       DP_RETURN_IF_ERROR(session_.StopEarly(stopped_early_, kReportWithin));
     }
-    if (!plan.weights_file.empty()) {
-      const WeightsPlace place{plan.weights_file, session_.submitted_at(), steps, description_};
-      DP_RETURN_IF_ERROR(Blame(
-          kWeightsField, PublishWeights(place, model, environment_, *background_, clock_, pause_)));
-    }
+    DP_RETURN_IF_ERROR(WriteWeights(plan, model, steps));
     if (plan.trace_file.empty()) return absl::OkStatus();
     return Blame(kTraceField, WriteFileAtomically(plan.trace_file, trace));
+  }
+
+  absl::Status WriteWeights(const TrainingPlan& plan, const RankModel& model, int64_t steps) {
+    if (plan.weights_file.empty() && !plan.publish_weights) return absl::OkStatus();
+    DP_ASSIGN_OR_RETURN(const std::string encoded, EncodeWeights(model, steps, description_));
+    if (!plan.weights_file.empty()) {
+      const WeightsPlace place{plan.weights_file, session_.submitted_at()};
+      DP_RETURN_IF_ERROR(Blame(
+          kWeightsField, PlaceWeights(place, encoded, environment_, *background_, clock_, pause_)));
+    }
+    if (!plan.publish_weights) return absl::OkStatus();
+    // The training is complete without them. A coordinator may lack room, or be of an earlier
+    // release.
+    const absl::Status published =
+        PublishWeights(encoded, steps, environment_, *background_, clock_, pause_);
+    if (!published.ok()) {
+      Log(Severity::kWarning, "weights_not_published",
+          {{"error", std::string(published.message())}});
+    }
+    return absl::OkStatus();
   }
 
   // Once: if a peer was lost, says so to the coordinator, and waits until the world is closed.
