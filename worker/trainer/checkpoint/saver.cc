@@ -135,22 +135,29 @@ bool Saver::busy() {
 void Saver::Evaluated(const Position& position, const Evaluation& evaluation) {
   if (!options_.best) return;
   const std::optional<double> value = ValueOf(*options_.best, evaluation);
-  if (!value) return;
-  AwaitIdle();
-  if (!IsBetter(*value)) return;
+  if (!value || !IsBetter(*value)) return;
   const std::string words = InWords(*options_.best, *value);
-  const bool ours = [&] {
-    MutexLock lock(mu_);
-    return written_.has_value() && recorded_step_ == position.step;
-  }();
-  ours ? BeginMark(position, words) : Begin(position, words);
+  if (!IsSaved(position)) return Begin(position, words);
+  Pending mark{.state = {}, .snapshot = nullptr, .best = words, .mark = true};
+  mark.state.manifest.set_step(position.step);
+  mark.state.manifest.set_epoch(position.epoch);
+  Enqueue(std::move(mark));
 }
 
 // A value of an earlier generation counts, too: it may have been of a step that is trained again.
 bool Saver::IsBetter(double value) {
   MutexLock lock(mu_);
-  const auto best = best_ ? ValueInWords(*options_.best, best_->best()) : std::nullopt;
+  const std::string words = !best_begun_.empty() ? best_begun_
+                            : best_              ? best_->best()
+                                                 : std::string();
+  const auto best = words.empty() ? std::nullopt : ValueInWords(*options_.best, words);
   return !best || Improves(*options_.best, value, *best, /*delta=*/0);
+}
+
+bool Saver::IsSaved(const Position& position) {
+  MutexLock lock(mu_);
+  if (pending_) return pending_->state.manifest.step() == position.step;
+  return written_.has_value() && recorded_step_ == position.step;
 }
 
 std::optional<v1::Checkpoint> Saver::best() {
@@ -165,15 +172,11 @@ void Saver::KeepBest(const google::protobuf::RepeatedPtrField<v1::Checkpoint>& o
   }
 }
 
-void Saver::BeginMark(const Position& position, const std::string& best) {
-  Pending mark;
-  mark.state.manifest.set_step(position.step);
-  mark.state.manifest.set_epoch(position.epoch);
-  mark.best = best;
+void Saver::Enqueue(Pending pending) {
   MutexLock lock(mu_);
   if (fenced_) return;
-  mark.written = written_;
-  pending_ = std::move(mark);
+  if (!pending.best.empty()) best_begun_ = pending.best;
+  (pending_ ? next_ : pending_) = std::move(pending);
   changed_.NotifyAll();
 }
 
@@ -183,16 +186,14 @@ void Saver::Begin(const Position& position, const std::string& best) {
   absl::StatusOr<Pending> state = StateAt(position);
   begun_step_ = position.step;
   begun_at_ = clock_.Now();
-  MutexLock lock(mu_);
-  if (fenced_) return;
-  if (!state.ok()) {
-    outcome_ = state.status();
-    return;
+  {
+    MutexLock lock(mu_);
+    if (!state.ok()) outcome_ = state.status();
+    stall_seconds_ = absl::ToDoubleSeconds(begun_at_ - began);
   }
-  pending_ = *std::move(state);
-  pending_->best = best;
-  stall_seconds_ = absl::ToDoubleSeconds(begun_at_ - began);
-  changed_.NotifyAll();
+  if (!state.ok()) return;
+  state->best = best;
+  Enqueue(*std::move(state));
 }
 
 absl::StatusOr<Saver::Pending> Saver::StateAt(const Position& position) const {
@@ -246,14 +247,15 @@ void Saver::Run() {
     }
     Save(*pending);
     MutexLock lock(mu_);
-    pending_.reset();
+    if (!next_) best_begun_.clear();  // it is on record now, or lost
+    pending_ = std::exchange(next_, std::nullopt);
     changed_.NotifyAll();
   }
 }
 
 void Saver::Save(Pending& pending) {
   const absl::Time began = clock_.Now();
-  const absl::Status read = pending.written ? absl::OkStatus() : ReadSnapshot(pending);
+  const absl::Status read = pending.mark ? absl::OkStatus() : ReadSnapshot(pending);
   const absl::StatusOr<WrittenCheckpoint> written =
       read.ok() ? WriteAndRegister(pending) : absl::StatusOr<WrittenCheckpoint>(read);
   const v1::CheckpointManifest& manifest = pending.state.manifest;
@@ -273,7 +275,7 @@ void Saver::Save(Pending& pending) {
 
 void Saver::ReportSaved(const Pending& pending, const WrittenCheckpoint& written,
                         absl::Time began) {
-  if (!pending.written) {
+  if (!pending.mark) {
     v1::Metric metric = MetricOf("checkpoint", pending.state.manifest);
     metric.set_path(written.path);
     metric.set_bytes(written.bytes);
@@ -303,13 +305,15 @@ absl::StatusOr<WrittenCheckpoint> Saver::Write(const TrainingState& state) const
                                    "training goes on, and tries again when the next is due"));
 }
 
+absl::StatusOr<WrittenCheckpoint> Saver::Marked(const Pending& pending) {
+  MutexLock lock(mu_);
+  if (written_ && recorded_step_ == pending.state.manifest.step()) return *written_;
+  return absl::NotFoundError("the best checkpoint was lost when its files were saved");
+}
+
 absl::StatusOr<WrittenCheckpoint> Saver::WriteAndRegister(const Pending& pending) {
-  WrittenCheckpoint written;
-  if (pending.written) {
-    written = *pending.written;
-  } else {
-    DP_ASSIGN_OR_RETURN(written, Write(pending.state));
-  }
+  DP_ASSIGN_OR_RETURN(const WrittenCheckpoint written,
+                      pending.mark ? Marked(pending) : Write(pending.state));
   ReachFaultPoint("register", pending.state.manifest.step());
   // The files stay after an error: if only the answer was lost, this checkpoint is the latest on
   // record. The next registration or generation removes checkpoints that are not on record.

@@ -25,9 +25,10 @@ namespace dp::trainer {
 // Saves the state of a training on rank 0 while the training continues (docs/checkpoints.md). The
 // training thread takes a snapshot of weights and optimizer state. A thread of the saver reads the
 // snapshot, writes and registers it, and removes surplus checkpoints. One checkpoint is in flight
-// at a time; one that falls due meanwhile is taken as soon as the previous one ends. A failure
-// costs one checkpoint, never the training. The connection must outlive the saver. One thread calls
-// at a time: the training thread, and the thread of FinishTogether at the end.
+// at a time; one that falls due meanwhile is taken as soon as the previous one ends. The best one
+// may wait behind it. A failure costs one checkpoint, never the training. The connection must
+// outlive the saver. One thread calls at a time: the training thread, and the thread of
+// FinishTogether at the end.
 class Saver {
  public:
   struct Options {
@@ -56,8 +57,8 @@ class Saver {
   // is not on record.
   absl::Status SaveNow(const Position& position) DP_EXCLUDES(mu_);
   // Call after every evaluation, which was at `position`. If it is the best one so far, saves the
-  // position as the best checkpoint, or marks the one of this position. Waits for a checkpoint in
-  // flight, and not for this one.
+  // position as the best checkpoint, or marks the one of this position. Waits for nothing: behind a
+  // checkpoint in flight, the best of all evaluations since waits with its snapshot.
   void Evaluated(const Position& position, const Evaluation& evaluation) DP_EXCLUDES(mu_);
   // The best checkpoint on record, of this or of an earlier generation.
   std::optional<v1::Checkpoint> best() DP_EXCLUDES(mu_);
@@ -76,16 +77,18 @@ class Saver {
     TrainingState state;
     std::unique_ptr<engine::Snapshot> snapshot;  // of the values, then the optimizer's arrays
     std::string best = {};  // if it is to be the best one: the metric and its value
-    // Set if this generation has written it before; only the mark is new then.
-    std::optional<WrittenCheckpoint> written = {};
+    // This generation has saved it before, or does so now; only the mark is new then.
+    bool mark = false;
   };
 
   bool Due(int64_t step) const;
-  // Takes a snapshot of the state into `pending_`, which must be empty, and wakes the thread.
+  // Takes a snapshot of the state, and gives it to the thread.
   void Begin(const Position& position, const std::string& best = "") DP_EXCLUDES(mu_);
-  // As Begin, for a checkpoint that is on disk.
-  void BeginMark(const Position& position, const std::string& best) DP_EXCLUDES(mu_);
+  // Gives the thread a checkpoint, behind the one in flight. Takes the place of one that waits.
+  void Enqueue(Pending pending) DP_EXCLUDES(mu_);
   bool IsBetter(double value) DP_EXCLUDES(mu_);
+  // Whether the position is saved by this generation, or in flight.
+  bool IsSaved(const Position& position) DP_EXCLUDES(mu_);
   void KeepBest(const google::protobuf::RepeatedPtrField<v1::Checkpoint>& on_record)
       DP_EXCLUDES(mu_);
   absl::StatusOr<Pending> StateAt(const Position& position) const;
@@ -97,6 +100,8 @@ class Saver {
   // Moves the snapshot's contents into the state, and frees the snapshot.
   static absl::Status ReadSnapshot(Pending& pending);
   absl::StatusOr<WrittenCheckpoint> WriteAndRegister(const Pending& pending);
+  // The files that a mark is about. Errors: NotFound they were lost.
+  absl::StatusOr<WrittenCheckpoint> Marked(const Pending& pending) DP_EXCLUDES(mu_);
   absl::StatusOr<WrittenCheckpoint> Write(const TrainingState& state) const;
   absl::Status Register(const Pending& pending, const WrittenCheckpoint& written);
   void ReportSaved(const Pending& pending, const WrittenCheckpoint& written, absl::Time began)
@@ -120,9 +125,11 @@ class Saver {
   Mutex mu_;
   CondVar changed_;
   std::optional<Pending> pending_ DP_GUARDED_BY(mu_);      // until it is saved or lost
+  std::optional<Pending> next_ DP_GUARDED_BY(mu_);         // the best one, behind `pending_`
   int64_t recorded_step_ DP_GUARDED_BY(mu_) = 0;           // the latest on record
   absl::Status outcome_ DP_GUARDED_BY(mu_);                // the last save's outcome
   std::optional<v1::Checkpoint> best_ DP_GUARDED_BY(mu_);  // on record
+  std::string best_begun_ DP_GUARDED_BY(mu_);  // the best in flight or waiting; empty: none is
   // The latest that this generation has registered, at recorded_step_.
   std::optional<WrittenCheckpoint> written_ DP_GUARDED_BY(mu_);
   double stall_seconds_ DP_GUARDED_BY(mu_) = 0;

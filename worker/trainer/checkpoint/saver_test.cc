@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <thread>
 #include <utility>
 
@@ -297,6 +298,33 @@ TEST_F(BestCheckpointTest, ALostBestIsNoBest) {
   EXPECT_EQ(saver->best()->step(), 15);
   Evaluate(*saver, 25, 0.6);
   EXPECT_EQ(saver->best()->step(), 25);
+}
+
+// A coordinator may be away for hours.
+TEST_F(BestCheckpointTest, AnEvaluationWaitsForNoCheckpointAndTheBestIsNotLost) {
+  std::promise<void> back;
+  coordinator_.on_register = [away = back.get_future().share()] { away.wait(); };
+  const auto saver = MakeBest();
+  saver->StepDone({.step = 10});
+  saver->Evaluated({.step = 10}, {.accuracy = 0.5});
+  saver->Evaluated({.step = 12}, {.accuracy = 0.6});
+  saver->Evaluated({.step = 14}, {.accuracy = 0.55});
+  back.set_value();
+  saver->AwaitIdle();
+  EXPECT_EQ(saver->best()->step(), 12);
+  EXPECT_THAT(steps(), ElementsAre(12));
+}
+
+TEST_F(BestCheckpointTest, TheMarkOfACheckpointInFlightComesBehindIt) {
+  std::promise<void> back;
+  coordinator_.on_register = [away = back.get_future().share()] { away.wait(); };
+  const auto saver = MakeBest();
+  saver->StepDone({.step = 10});
+  saver->Evaluated({.step = 10}, {.accuracy = 0.5});
+  back.set_value();
+  saver->AwaitIdle();
+  EXPECT_EQ(saver->best()->step(), 10);
+  EXPECT_THAT(names(), ElementsAre("step-10-generation-1"));
 }
 
 TEST_F(SaverTest, AGenerationThatIsOverStops) {

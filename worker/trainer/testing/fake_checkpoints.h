@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ class FakeCheckpoints final : public v1::Checkpoints::Service {
   absl::Status refusal;
   // If not OK, the answer to every registration of weights after the first.
   absl::Status refusal_of_next;
+  // Called at the begin of every registration of a checkpoint; may block.
+  std::function<void()> on_register = [] {};
   std::vector<v1::Checkpoint> on_record;  // newest first
   v1::Weights weights;
 
@@ -27,6 +30,7 @@ class FakeCheckpoints final : public v1::Checkpoints::Service {
 
   grpc::Status Register(grpc::ServerContext*, const v1::RegisterCheckpointRequest* request,
                         v1::RegisterCheckpointResponse* response) override {
+    on_register();
     MutexLock lock(mu_);
     if (!refusal.ok()) return client::ToGrpc(refusal);
     const v1::Checkpoint& made = request->checkpoint();
