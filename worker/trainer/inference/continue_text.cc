@@ -20,7 +20,9 @@ using Tokens = std::vector<uint16_t>;
 // The tokens of a model: bytes, or those of a byte-pair encoding.
 class TextTokens {
  public:
-  static absl::StatusOr<TextTokens> Open(const v1::DataSpec& data, const v1::DataPlaces& places) {
+  // `model_tokens`: how many different tokens the model knows.
+  static absl::StatusOr<TextTokens> Open(const v1::DataSpec& data, const v1::DataPlaces& places,
+                                         int64_t model_tokens) {
     const bool given = !places.bpe_vocab().empty() || !places.bpe_merges().empty();
     const bool bytes = data.kind() == "text" && !data.has_bpe();
     if (bytes && given) {
@@ -38,7 +40,12 @@ class TextTokens {
           "and --bpe-merges");
     }
     DP_ASSIGN_OR_RETURN(tokens.bpe_, data::OpenBpeTokenizer(vocabulary, merges));
-    return tokens;
+    if (tokens.bpe_->vocabulary() <= model_tokens) return tokens;
+    return absl::InvalidArgumentError(
+        absl::StrCat(vocabulary, " has ", tokens.bpe_->vocabulary(),
+                     " tokens, but the model knows ", model_tokens,
+                     "; give the files of the encoding on which it was trained with --bpe-vocab "
+                     "and --bpe-merges"));
   }
 
   Tokens Encode(const std::string& text) const {
@@ -105,8 +112,9 @@ absl::StatusOr<v1::PredictResponse> ContinueTexts(const v1::PredictRequest& requ
                                                   const LoadedWeights& weights,
                                                   const TrainingPlan& plan) {
   DP_RETURN_IF_ERROR(CheckCausal(plan.layers));
+  SampleForm form = FormFor(plan, weights);
   DP_ASSIGN_OR_RETURN(const TextTokens encoding,
-                      TextTokens::Open(weights.job.train().data(), request.places()));
+                      TextTokens::Open(weights.job.train().data(), request.places(), form.classes));
   std::vector<Tokens> texts;
   int64_t longest = 0;
   for (const std::string& input : request.inputs()) {
@@ -117,7 +125,6 @@ absl::StatusOr<v1::PredictResponse> ContinueTexts(const v1::PredictRequest& requ
     longest = std::max<int64_t>(longest, std::ssize(texts.back()));
   }
   // No more of the context than the texts will fill: the computation takes as long as it is.
-  SampleForm form = FormFor(plan, weights);
   form.shape = {std::min(form.shape[0], longest + std::max(0, request.tokens() - 1))};
   DP_ASSIGN_OR_RETURN(RankModel model, LoadModel(plan, weights, form, /*rows=*/1));
   Continuation continuation(std::move(model), form.shape[0]);

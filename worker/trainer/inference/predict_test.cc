@@ -187,6 +187,11 @@ TEST(ContinueTextTest, TokensOfAnEncodingAreTextAgain) {
   EXPECT_THAT(ErrorOf(Asking(files, {""})), HasSubstr("give the files"));
   request.set_inputs(0, "");
   EXPECT_THAT(ErrorOf(request), HasSubstr("the text is empty"));
+  const data::BpeFiles larger = data::BpeFilesWith({"a b", "ab ab", "abab a"});
+  files.WriteText("v", larger.vocabulary);
+  files.WriteText("m", larger.merges);
+  EXPECT_THAT(ErrorOf(request), HasSubstr("v has 259 tokens, but the model knows 258; give the "
+                                          "files of the encoding"));
 }
 
 TEST(ContinueTextTest, AModelThatSeesLaterTokensCannotGoOn) {
