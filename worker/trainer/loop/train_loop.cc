@@ -170,7 +170,10 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
 }
 
 absl::StatusOr<engine::StepTail> TrainLoop::StepInTable(const engine::Prefetch::Step& step) {
-  DP_RETURN_IF_ERROR(ComputeGradients(step));
+  DP_ASSIGN_OR_RETURN(const Computed computed, ComputeParts(step));
+  // Before the table, whose values all ranks share, and whose versions stay.
+  DP_RETURN_IF_ERROR(CheckFinite("loss", computed.loss_sum));
+  DP_RETURN_IF_ERROR(BackwardOfLast(step, computed));
   ReachFaultPoint("push", parts_.progress.steps() + 1);
   DP_ASSIGN_OR_RETURN(const engine::StepTail tail,
                       parts_.table->Step(parts_.progress.position(), step.global_count));
@@ -292,9 +295,10 @@ engine::OptimizerStep TrainLoop::OptimizerStepOf(int64_t number) const {
                                                              steps_of_epoch_, steps_total_)};
 }
 
-// Every rank has the same number and fails at the same step. Later steps cannot repair it. A loss
-// is checked before its gradients, which are not finite, spoil the weights. A norm is
-// seen after the update, and the job fails before the spoilt weights are saved.
+// Later steps cannot repair such a number. Every rank has the same one and fails at the same step;
+// with a table, a rank looks at its own loss. A loss is checked before its gradients, which are not
+// finite, spoil the weights. A norm is seen after the update, and the job fails before the spoilt
+// weights are saved.
 absl::Status TrainLoop::CheckFinite(absl::string_view what, double number) const {
   if (std::isfinite(number)) return absl::OkStatus();
   return absl::OutOfRangeError(absl::StrCat("the ", what, " is ", number, " at step ",
