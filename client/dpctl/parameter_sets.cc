@@ -30,7 +30,9 @@ absl::StatusOr<SetVersion> ParseSetVersion(const std::string& text) {
       (!absl::SimpleAtoi(text.substr(at + 1), &parsed.version) || parsed.version == 0)) {
     return NoSet(text, "behind @ must stand a number from 1");
   }
-  if (absl::SimpleAtoi(name, &parsed.set.job) && parsed.set.job > 0) return parsed;
+  if (absl::SimpleAtoi(name, &parsed.set.job)) {
+    return parsed.set.job > 0 ? absl::StatusOr<SetVersion>(parsed) : NoSet(text, "jobs begin at 1");
+  }
   parsed.set = {.name = name};
   if (!IsName(name)) return NoSet(text, absl::StrCat("a name must be ", kNameRule));
   return parsed;

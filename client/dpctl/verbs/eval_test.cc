@@ -60,8 +60,10 @@ TEST_F(EvalTest, FilesOfAnotherHostAreNamedWithTheRemedy) {
   AddTraining(7, "/no/such/file");
   const Result result = Dpctl("eval 7");
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("job 7 left its weights in /no/such/file on worker w1 (host "
-                                    "node1), and this host has no such file; run dpctl there"));
+  EXPECT_THAT(result.err,
+              HasSubstr("job 7 left its weights in /no/such/file on worker w1 (host "
+                        "node1), and this host has no such file; fetch them with 'dpctl "
+                        "weights pull 7 FILE'"));
 }
 
 TEST_F(EvalTest, AJobWithoutWeightsOrModelSaysSo) {
