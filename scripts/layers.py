@@ -118,7 +118,7 @@ MAY_INCLUDE = {
     "worker/trainer/program": ["proto/weights", *TRAINER_ROOMS, "worker/trainer", *ENGINE, *CALLER],
     "client": ["store/relay", "store", "proto", "base/security", "base"],
     "client/job": ["proto/job", "proto", "base/data", "base"],
-    "client/weights": ["client", "proto/weights", "proto", "base"],
+    "client/weights": ["client", "proto/weights", "proto", "base/data", "base"],
     "client/dpctl/local": ["base"],
     "client/dpctl": DPCTL,
     "client/dpctl/view": DPCTL,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -17,7 +18,10 @@ absl::StatusOr<v1::ParameterVersion> PushWeights(Parameters& parameters, const P
                                                  absl::string_view encoded,
                                                  Parameters::PushOptions options);
 
-// With this before its data, a version that was pulled is a safetensors file.
-std::string HeaderOf(const v1::ParameterVersion& version);
+// Writes a version of a set to a new file, in the safetensors format; version 0 is the latest.
+// Weights that a rank has pushed become the bytes that it has encoded. Errors: those of
+// Parameters::Pull; AlreadyExists there is such a file; the system's, with the path.
+absl::StatusOr<v1::ParameterVersion> PullWeights(Parameters& parameters, const ParameterSet& set,
+                                                 uint64_t version, const std::string& path);
 
 }  // namespace dp::client

@@ -57,7 +57,13 @@ class InferenceTest(unittest.TestCase):
         self.assert_same_bits(self.dpctl("eval", job), event)
         [checkpoint, *_] = self.dpctl("checkpoints", job)["items"]
         self.assert_same_bits(self.dpctl("eval", checkpoint["path"], "--model", self.job_file(data)), event)
+        file = weights.read_bytes()
         weights.unlink()
+        self.assert_same_bits(self.dpctl("eval", job), event)
+        self.cluster.dpctl("weights", "pull", job, weights, check=0)
+        self.assertEqual(weights.read_bytes(), file)
+        weights.unlink()
+        self.cluster.dpctl("weights", "rm", job, check=0)
         done = self.cluster.dpctl("eval", job)
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"left its weights in {weights} on worker", done.stderr)

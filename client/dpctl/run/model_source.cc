@@ -10,6 +10,8 @@
 #include "client/dpctl/run/job_source.h"
 #include "client/dpctl/view/checkpoint_view.h"
 #include "client/job/job_file.h"
+#include "client/parameters.h"
+#include "client/weights/kept_weights.h"
 #include "proto/job/job_check.h"
 #include "proto/job/job_defaults.h"
 
@@ -81,7 +83,7 @@ bool ModelSource::NamesFile() const {
   return absl::StrContains(model_, "/") || absl::EndsWith(model_, ".safetensors") || Exists(model_);
 }
 
-absl::StatusOr<v1::TrainedWeights> ModelSource::Find(Context& context) const {
+absl::StatusOr<v1::TrainedWeights> ModelSource::Find(Context& context) {
   DP_ASSIGN_OR_RETURN(v1::TrainedWeights weights, NamesFile() ? OfFile(context) : OfJob(context));
   weights.set_threads(threads_);
   if (job_file_.empty()) return weights;
@@ -96,8 +98,19 @@ absl::StatusOr<v1::TrainedWeights> ModelSource::OfFile(const Context& context) c
   return absl::InvalidArgumentError(absl::StrCat("'", model_, "' is no file of this host"));
 }
 
+absl::Status ModelSource::TakeFinal(Context& context, const v1::Job& job,
+                                    v1::TrainedWeights& weights) {
+  weights.set_path(job.weights().path());
+  weights.set_sha256(job.weights().sha256());
+  if (job.has_weights() && Exists(weights.path())) return absl::OkStatus();
+  DP_RETURN_IF_ERROR(scratch_.Make());
+  weights.set_path(scratch_.Of(absl::StrCat("job-", job.id(), ".safetensors")));
+  client::Parameters parameters(context.coordinator(), context.pause());
+  return client::PullWeights(parameters, {.job = job.id()}, /*version=*/0, weights.path()).status();
+}
+
 // The final weights; without any, the newest checkpoint.
-absl::StatusOr<v1::TrainedWeights> ModelSource::OfJob(Context& context) const {
+absl::StatusOr<v1::TrainedWeights> ModelSource::OfJob(Context& context) {
   DP_ASSIGN_OR_RETURN(const v1::Job job, FindJob(context, model_));
   if (!job.spec().has_train()) {
     return absl::FailedPreconditionError(
@@ -107,19 +120,22 @@ absl::StatusOr<v1::TrainedWeights> ModelSource::OfJob(Context& context) const {
   }
   v1::TrainedWeights weights;
   *weights.mutable_job() = job.spec();
-  if (job.state() == v1::JOB_STATE_SUCCEEDED && job.has_weights()) {
-    weights.set_path(job.weights().path());
-    weights.set_sha256(job.weights().sha256());
-  } else if (job.has_checkpoint()) {
-    weights.set_path(job.checkpoint().path());
-    weights.set_sha256(job.checkpoint().sha256());
-  } else {
+  const bool done = job.state() == v1::JOB_STATE_SUCCEEDED;
+  if (done) {
+    const absl::Status taken = TakeFinal(context, job, weights);
+    if (taken.ok()) return weights;
+    // Coordinators of earlier releases keep none.
+    if (!absl::IsNotFound(taken) && !absl::IsUnimplemented(taken)) return taken;
+    if (job.has_weights()) return NotHere(job, job.weights().path());
+  }
+  if (!job.has_checkpoint()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job.id(),
-                     " has left no files of weights; fetch those that the coordinator keeps with "
-                     "'dpctl weights pull ",
-                     job.id(), " FILE', and give FILE in place of the job"));
+                     " has left no weights; give it train.output.weights or "
+                     "train.checkpoint, and run it again"));
   }
+  weights.set_path(job.checkpoint().path());
+  weights.set_sha256(job.checkpoint().sha256());
   if (!Exists(weights.path())) return NotHere(job, weights.path());
   return weights;
 }

@@ -5,12 +5,14 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "client/dpctl/context.h"
+#include "client/dpctl/local/scratch_dir.h"
 #include "dp/v1/inference.pb.h"
+#include "dp/v1/jobs.pb.h"
 
 namespace dp::ctl {
 
-// The trained model that a command takes from the command line: a job with its files, or files by
-// themselves. Part of a command.
+// The trained model that a command takes from the command line: a job, or files by themselves. A
+// job's weights are in its files, or the coordinator keeps them. Part of a command.
 class ModelSource {
  public:
   void DefineFlags(CLI::App& app);
@@ -20,15 +22,19 @@ class ModelSource {
 
   // Errors: NotFound no such job; InvalidArgument a wrong job file; others as Context::Call.
   // FailedPrecondition the job left no weights, or they are not on this host; with the remedy.
-  absl::StatusOr<v1::TrainedWeights> Find(Context& context) const;
+  absl::StatusOr<v1::TrainedWeights> Find(Context& context);
 
  private:
+  // The final weights of a job: its file, if that is here, else a copy of those that the
+  // coordinator keeps. Errors: NotFound there are none.
+  absl::Status TakeFinal(Context& context, const v1::Job& job, v1::TrainedWeights& weights);
   absl::StatusOr<v1::TrainedWeights> OfFile(const Context& context) const;
-  absl::StatusOr<v1::TrainedWeights> OfJob(Context& context) const;
+  absl::StatusOr<v1::TrainedWeights> OfJob(Context& context);
 
   std::string model_;     // the first argument
   std::string job_file_;  // --model; empty: none
   int threads_ = 0;
+  ScratchDir scratch_;  // of such a copy
 };
 
 // Flags for the files of an encoding of texts (dp/v1/inference.proto).

@@ -1,8 +1,10 @@
+#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "base/testing/scratch_dir.h"
 #include "client/dpctl/testing/inference_test.h"
+#include "proto/weights/safetensors.h"
 
 namespace dp::ctl {
 namespace {
@@ -60,10 +62,17 @@ TEST_F(EvalTest, FilesOfAnotherHostAreNamedWithTheRemedy) {
   AddTraining(7, "/no/such/file");
   const Result result = Dpctl("eval 7");
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err,
-              HasSubstr("job 7 left its weights in /no/such/file on worker w1 (host "
-                        "node1), and this host has no such file; fetch them with 'dpctl "
-                        "weights pull 7 FILE'"));
+  EXPECT_THAT(result.err, HasSubstr("job 7 left its weights in /no/such/file on worker w1 (host "
+                                    "node1), and this host has no such file; run dpctl there"));
+}
+
+TEST_F(EvalTest, WeightsThatTheCoordinatorKeepsAreFetched) {
+  AddTraining(7, "/no/such/file");
+  std::ofstream(File("w.safetensors"), std::ios::binary) << EncodeSafetensors({});
+  ASSERT_EQ(Dpctl("weights push " + File("w.safetensors") + " 7").code, 0);
+  EXPECT_EQ(Dpctl("eval 7").code, 0);
+  EXPECT_THAT(request().weights().path(), ::testing::EndsWith("/job-7.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(request().weights().path()));
 }
 
 TEST_F(EvalTest, AJobWithoutWeightsOrModelSaysSo) {

@@ -36,20 +36,16 @@ class WeightsPull final : public Command {
     DP_RETURN_IF_ERROR(data::CheckIsNew(file_));
     DP_ASSIGN_OR_RETURN(const SetVersion found, FindSetVersion(context, set_));
     client::Parameters parameters(context.coordinator(), context.pause());
-    DP_ASSIGN_OR_RETURN(const client::PulledParameters pulled,
-                        parameters.Pull(found.set, {.version = found.version}));
-    data::NewFile file(file_);
-    file.Write(client::HeaderOf(pulled.version));
-    file.Write(pulled.data);
-    DP_RETURN_IF_ERROR(file.Finish());
+    DP_ASSIGN_OR_RETURN(const v1::ParameterVersion pulled,
+                        client::PullWeights(parameters, found.set, found.version, file_));
     if (context.flags().format == Format::kJson) {
       JsonWriter json(context.out());
-      WriteVersion(pulled.version, json);
+      WriteVersion(pulled, json);
     } else {
       context.out() << Printable(file_);
       if (context.flags().format == Format::kTable) {
-        context.out() << " has " << NameOf(pulled.version) << ": " << pulled.version.tensor_count()
-                      << " tensors, " << pulled.version.bytes() << " bytes";
+        context.out() << " has " << NameOf(pulled) << ": " << pulled.tensor_count() << " tensors, "
+                      << pulled.bytes() << " bytes";
       }
       context.out() << '\n';
     }
