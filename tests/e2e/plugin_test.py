@@ -112,6 +112,17 @@ class PluginTest(unittest.TestCase):
         self.assertIn("goes on from step", self.cluster.dpctl("logs", number).stdout)
         self.assertEqual(self.tensors("struck"), self.tensors("undisturbed"))
 
+    def test_a_model_is_evaluated_if_the_caller_names_its_job_file(self):
+        self.cluster.worker(slots=2)
+        job = self.job("mine", self.plugin("mlp", hidden=24, classes=10))
+        log = self.run_job(job)
+        weights, file = self.cluster.dir / "mine.safetensors", self.cluster.dir / "mine.json"
+        refused = self.cluster.dpctl("eval", weights, "--data", self.data)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"a layer of the plug-in {self.layers}", refused.stderr)
+        found = json.loads(self.cluster.dpctl("eval", weights, "--model", file, "-o", "json", check=0).stdout)
+        self.assertIn(f"accuracy {found['accuracy']:.4f}", log)
+
     def test_another_library_goes_on_with_a_warning_and_other_parameters_do_not(self):
         self.cluster.worker(slots=2)
         library = shutil.copyfile(self.layers, self.cluster.dir / "layers.so")

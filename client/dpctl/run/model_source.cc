@@ -88,6 +88,7 @@ absl::StatusOr<v1::TrainedWeights> ModelSource::Find(Context& context) {
   weights.set_threads(threads_);
   if (job_file_.empty()) return weights;
   DP_ASSIGN_OR_RETURN(*weights.mutable_job(), ReadModelJob(context, job_file_));
+  weights.set_load_plugins(true);
   return weights;
 }
 

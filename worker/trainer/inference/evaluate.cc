@@ -75,8 +75,7 @@ absl::StatusOr<v1::EvaluateResponse> EvaluateTrained(const v1::EvaluateRequest& 
   DP_ASSIGN_OR_RETURN(LoadedWeights weights, LoadWeights(request.weights()));
   v1::DataSpec& data = *weights.job.mutable_train()->mutable_data();
   DP_RETURN_IF_ERROR(TakePlaces(request.places(), data));
-  DP_ASSIGN_OR_RETURN(const TrainingPlan plan,
-                      PlanInference(weights.job, request.weights().threads()));
+  DP_ASSIGN_OR_RETURN(const TrainingPlan plan, PlanInference(weights.job, request.weights()));
   DP_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Dataset> test, OpenTestSet(plan));
   DP_ASSIGN_OR_RETURN(const SampleForm form, FormWith(plan, weights, *test));
   const int ranks =

@@ -109,7 +109,7 @@ TEST_F(EvaluateTest, TheFilesColumnsAreFoundByTheirNames) {
   EXPECT_NE(other->loss(), loss);
 }
 
-TEST_F(EvaluateTest, AModelWithAPlugInIsRefused) {
+TEST_F(EvaluateTest, AModelWithAPlugInNeedsTheCallersWord) {
   TrainedFiles files(kFlowers);
   WriteData(files);
   files.Write();
@@ -120,6 +120,9 @@ TEST_F(EvaluateTest, AModelWithAPlugInIsRefused) {
   model.mutable_layers(1)->mutable_plugin()->set_library("/l.so");
   EXPECT_THAT(EvaluateTrained(request).status().message(),
               HasSubstr("the model has a layer of the plug-in /l.so"));
+  request.mutable_weights()->set_load_plugins(true);
+  EXPECT_THAT(EvaluateTrained(request).status().message(),
+              HasSubstr("plug-in library '/l.so' is not on this host"));
 }
 
 TEST_F(EvaluateTest, AHashThatDiffersIsRefused) {

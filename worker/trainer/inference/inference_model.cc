@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "worker/trainer/checkpoint/initial_weights.h"
+#include "worker/trainer/model/plugin_layers.h"
 
 namespace dp::trainer {
 namespace {
@@ -19,21 +20,25 @@ absl::Status CheckNoPlugin(absl::Span<const model::LayerSpec> layers) {
   for (const model::LayerSpec& layer : layers) {
     const auto* plugin = std::get_if<model::Plugin>(&layer.kind);
     if (plugin == nullptr) continue;
-    return absl::UnimplementedError(
+    return absl::FailedPreconditionError(
         absl::StrCat("the model has a layer of the plug-in ", plugin->library,
-                     ", which only trainings load so far; read its last evaluation with dpctl logs "
-                     "--metrics"));
+                     ", and weights or a job must not choose which code runs; name the job file "
+                     "of the model, and so the library, with --model"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<TrainingPlan> PlanInference(const v1::JobSpec& job, int threads) {
+absl::StatusOr<TrainingPlan> PlanInference(const v1::JobSpec& job,
+                                           const v1::TrainedWeights& asked) {
   DP_ASSIGN_OR_RETURN(TrainingPlan plan, PlanTraining(job));
-  DP_RETURN_IF_ERROR(CheckNoPlugin(plan.layers));
+  DP_RETURN_IF_ERROR(
+      asked.load_plugins()
+          ? LoadPluginLayers(plan, [](const model::Plugin&) { return absl::OkStatus(); })
+          : CheckNoPlugin(plan.layers));
   if (!ComputesHere(plan.precision)) plan.precision = engine::Precision::kFloat32;
-  if (threads > 0) plan.threads = threads;
+  if (asked.threads() > 0) plan.threads = asked.threads();
   return plan;
 }
 

@@ -10,9 +10,10 @@
 namespace dp::trainer {
 
 // The plan of the job of `weights`, for this host's CPU: with float32 where CPUs, or this one, do
-// not compute in the training's precision. `threads` above 0 takes the place of the job's. Errors:
-// InvalidArgument names the field; Unimplemented a model with a plug-in.
-absl::StatusOr<TrainingPlan> PlanInference(const v1::JobSpec& job, int threads);
+// not compute in the training's precision. Threads above 0 of `asked` take the place of the job's.
+// Errors: InvalidArgument names the field; FailedPrecondition a model with a plug-in that `asked`
+// does not let load; those of LoadPluginLayers.
+absl::StatusOr<TrainingPlan> PlanInference(const v1::JobSpec& job, const v1::TrainedWeights& asked);
 
 // The form of samples that a model was trained on, as far as the weights and the plan tell it. The
 // shape is empty where they do not.

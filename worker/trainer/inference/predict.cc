@@ -128,8 +128,7 @@ class Predictor {
 
 absl::StatusOr<v1::PredictResponse> PredictTrained(const v1::PredictRequest& request) {
   DP_ASSIGN_OR_RETURN(LoadedWeights weights, LoadWeights(request.weights()));
-  DP_ASSIGN_OR_RETURN(const TrainingPlan plan,
-                      PlanInference(weights.job, request.weights().threads()));
+  DP_ASSIGN_OR_RETURN(const TrainingPlan plan, PlanInference(weights.job, request.weights()));
   if (TokensPerSample(plan) > 0) return ContinueTexts(request, weights, plan);
   return Predictor(request, std::move(weights), plan).Run();
 }

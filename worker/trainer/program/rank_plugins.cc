@@ -12,11 +12,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/file_descriptor.h"
-#include "base/model/layer_fault.h"
 #include "base/status.h"
 #include "worker/engine/collectives/failure.h"
-#include "worker/engine/plugin/loaded_plugin.h"
 #include "worker/trainer/checkpoint/sha256.h"
+#include "worker/trainer/model/plugin_layers.h"
 
 namespace dp::trainer {
 namespace {
@@ -29,31 +28,21 @@ absl::StatusOr<std::string> HashOf(const std::string& library) {
   return absl::ErrnoToStatus(errno, absl::StrCat("plug-in library '", library, "' cannot be read"));
 }
 
-absl::Status LoadLayer(TrainingPlan& plan, model::Plugin& plugin) {
-  DP_ASSIGN_OR_RETURN(const engine::LoadedPlugin loaded,
-                      engine::LoadedPlugin::Load(plugin.library));
-  DP_ASSIGN_OR_RETURN(plugin.loaded, loaded.Find(plugin.layer));
-  const bool known =
-      std::any_of(plan.plugins.begin(), plan.plugins.end(),
-                  [&](const PluginFile& file) { return file.library == plugin.library; });
+// Once for each library.
+absl::Status NoteHash(const std::string& library, std::vector<PluginFile>& files) {
+  const bool known = std::any_of(files.begin(), files.end(),
+                                 [&](const PluginFile& file) { return file.library == library; });
   if (known) return absl::OkStatus();
-  DP_ASSIGN_OR_RETURN(std::string sha256, HashOf(plugin.library));
-  plan.plugins.push_back({plugin.library, std::move(sha256)});
+  DP_ASSIGN_OR_RETURN(std::string sha256, HashOf(library));
+  files.push_back({library, std::move(sha256)});
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status LoadPlugins(TrainingPlan& plan) {
-  for (size_t i = 0; i < plan.layers.size(); ++i) {
-    auto* plugin = std::get_if<model::Plugin>(&plan.layers[i].kind);
-    if (plugin == nullptr) continue;
-    const absl::Status loaded = LoadLayer(plan, *plugin);
-    if (loaded.ok()) continue;
-    return absl::Status(loaded.code(), absl::StrCat("layer '", model::NameOf(plan.layers[i], i),
-                                                    "' (plugin): ", loaded.message()));
-  }
-  return absl::OkStatus();
+  return LoadPluginLayers(
+      plan, [&](const model::Plugin& plugin) { return NoteHash(plugin.library, plan.plugins); });
 }
 
 absl::Status AgreeOnPlugins(Store& store, const Environment& environment, const TrainingPlan& plan,
