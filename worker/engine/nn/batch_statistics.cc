@@ -59,9 +59,9 @@ void NormalizeChannels(const ChannelShape& shape, const float* in, const float* 
   ForEachChannel(shape.samples, shape.channels, shape.size(),
                  [&](size_t c, size_t begin, size_t end) {
                    const double slope = weight[c] * by.inverse_deviation[c];
-                   const auto scale = static_cast<float>(slope);
-                   const auto shift = static_cast<float>(bias[c] - by.mean[c] * slope);
-                   for (size_t i = begin; i < end; ++i) out[i] = in[i] * scale + shift;
+                   for (size_t i = begin; i < end; ++i) {
+                     out[i] = static_cast<float>((in[i] - by.mean[c]) * slope + bias[c]);
+                   }
                  });
 }
 
