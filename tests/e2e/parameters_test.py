@@ -114,7 +114,10 @@ class SyncTest(unittest.TestCase):
     def test_what_was_trained_is_published(self):
         self.bed.run_job(self.bed.job("published", strategy=SYNC))
         folder = self.bed.dir / "coordinator" / "parameters" / "job-1"
-        self.assertEqual(len(list(folder.glob("*.params"))), 2)
+        self.assertEqual(len(list(folder.glob("*.params"))), 3)  # two states, and the final weights
+        copy = self.bed.dir / "copy.safetensors"
+        self.bed.dpctl("weights", "pull", 1, copy, check=0)
+        self.assertEqual(copy.read_bytes(), self.bed.weights("published"))
         self.bed.dpctl("rm", 1, check=0)
         self.assertTrue(eventually(lambda: not folder.exists()))
 

@@ -40,11 +40,10 @@ std::string WriterOf(const v1::Job& job) {
 }
 
 absl::Status NotHere(const v1::Job& job, const std::string& path) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "job ", job.id(), " left its weights in ", path, " on ", WriterOf(job),
-      ", and this host has no such file; fetch them with 'dpctl weights pull ", job.id(),
-      " FILE' if the coordinator keeps them, or copy the file here, and give its path "
-      "in place of the job"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job.id(), " left its weights in ", path, " on ", WriterOf(job),
+                   ", and this host has no such file; run dpctl there, or copy the file here and "
+                   "give its path in place of the job"));
 }
 
 // The job of a file, with its defaults, so that a mistake is told with its line.

@@ -77,7 +77,7 @@ TEST_F(EvalTest, WeightsThatTheCoordinatorKeepsAreFetched) {
 
 TEST_F(EvalTest, AJobWithoutWeightsOrModelSaysSo) {
   AddTraining(7, "");
-  EXPECT_THAT(Dpctl("eval 7").err, HasSubstr("job 7 has left no files of weights; fetch "));
+  EXPECT_THAT(Dpctl("eval 7").err, HasSubstr("job 7 has left no weights; give it "));
   AddJob(8, "state: JOB_STATE_SUCCEEDED spec { command { argv: 'a' } }");
   EXPECT_THAT(Dpctl("eval 8").err, HasSubstr("job 8 runs a program of its own"));
   EXPECT_EQ(Dpctl("eval 9").code, 102);
