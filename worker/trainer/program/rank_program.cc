@@ -21,10 +21,7 @@
 #include "worker/trainer/checkpoint/best_checkpoint.h"
 #include "worker/trainer/checkpoint/checkpoint_files.h"
 #include "worker/trainer/checkpoint/checkpoint_fit.h"
-#include "worker/trainer/checkpoint/durable_file.h"
-#include "worker/trainer/checkpoint/final_weights.h"
 #include "worker/trainer/checkpoint/initial_weights.h"
-#include "worker/trainer/checkpoint/own_files.h"
 #include "worker/trainer/checkpoint/resume.h"
 #include "worker/trainer/checkpoint/saver.h"
 #include "worker/trainer/fault_point.h"
@@ -39,6 +36,7 @@
 #include "worker/trainer/program/open_group.h"
 #include "worker/trainer/program/rank_cards.h"
 #include "worker/trainer/program/rank_device.h"
+#include "worker/trainer/program/rank_outputs.h"
 #include "worker/trainer/program/rank_plugins.h"
 #include "worker/trainer/program/shared_plans.h"
 #include "worker/trainer/program/world_session.h"
@@ -61,19 +59,6 @@ constexpr int kMeetingsPerDetection = 4;
 constexpr absl::Duration kToldWithin = absl::Seconds(5);
 // A finished training is worth a long wait for a coordinator that is away.
 constexpr absl::Duration kReportWithin = absl::Hours(24);
-// The fields of the job file that name rank 0's output files.
-constexpr char kWeightsField[] = "train.output.weights";
-constexpr char kTraceField[] = "train.trace";
-
-// Adds the field of the job file that names the place, because the user can change that field.
-absl::Status Blame(absl::string_view field, const absl::Status& status) {
-  // The place is not to blame for a rejection by the coordinator.
-  if (status.ok() || absl::IsFailedPrecondition(status)) return status;
-  return absl::Status(status.code(), absl::StrCat(field, ": ", status.message(),
-                                                  "; choose a place that the host of rank 0 can "
-                                                  "write to"));
-}
-
 engine::BucketPlanOptions BucketsOf(const TrainingPlan& plan) {
   engine::BucketPlanOptions options;
   options.cap_bytes = plan.bucket_bytes_max;
@@ -127,7 +112,7 @@ class RankProgram {
     DP_ASSIGN_OR_RETURN(MetricLog metrics, MetricLog::Open(environment_.metrics_file, clock_));
     DP_ASSIGN_OR_RETURN(const auto layers, FitTraining(plan, data));
     if (environment_.rank == 0) {
-      DP_RETURN_IF_ERROR(CheckOutputs(plan));
+      DP_RETURN_IF_ERROR(RankOutputs(plan, environment_, session_.submitted_at()).Check());
       DP_RETURN_IF_ERROR(ReadInitial(plan, layers));
     }
     DP_RETURN_IF_ERROR(session_.AwaitSealed(TimeoutsOf(plan).rendezvous));
@@ -141,21 +126,6 @@ class RankProgram {
   }
 
  private:
-  // Finds an output file that cannot be written, before the training rather than after it.
-  absl::Status CheckOutputs(const TrainingPlan& plan) const {
-    if (!plan.weights_file.empty()) {
-      // The longest name that the file will have.
-      const std::string suffix =
-          WeightsBeside{environment_.generation, WeightsBeside::Phase::kPlacing}.Suffix(
-              JobLabel(environment_.job, session_.submitted_at()));
-      DP_RETURN_IF_ERROR(Blame(kWeightsField, CheckWritable(plan.weights_file, suffix)));
-    }
-    if (!plan.trace_file.empty()) {
-      DP_RETURN_IF_ERROR(Blame(kTraceField, CheckWritable(plan.trace_file)));
-    }
-    return absl::OkStatus();
-  }
-
   // Reads the file of train.init, unless there is a checkpoint to go on from. Nobody waits for this
   // rank yet, however long it takes.
   absl::Status ReadInitial(const TrainingPlan& plan,
@@ -357,7 +327,7 @@ class RankProgram {
         .manifest = manifest,
         .description = description_};
     saver_.emplace(options, environment_, model, *background_, clock_);
-    return Blame("train.checkpoint.dir", saver_->Prepare(session_.checkpoints()));
+    return BlamePlace("train.checkpoint.dir", saver_->Prepare(session_.checkpoints()));
   }
 
   // Resumes from the job's own checkpoints; if there are none, from those of train.resume.
@@ -404,29 +374,10 @@ class RankProgram {
     if (!stopped_early_.empty()) {
       DP_RETURN_IF_ERROR(session_.StopEarly(stopped_early_, kReportWithin));
     }
-    DP_RETURN_IF_ERROR(WriteWeights(plan, model, steps));
-    if (plan.trace_file.empty()) return absl::OkStatus();
-    return Blame(kTraceField, WriteFileAtomically(plan.trace_file, trace));
-  }
-
-  absl::Status WriteWeights(const TrainingPlan& plan, const RankModel& model, int64_t steps) {
-    if (plan.weights_file.empty() && !plan.publish_weights) return absl::OkStatus();
-    DP_ASSIGN_OR_RETURN(const std::string encoded, EncodeWeights(model, steps, description_));
-    if (!plan.weights_file.empty()) {
-      const WeightsPlace place{plan.weights_file, session_.submitted_at()};
-      DP_RETURN_IF_ERROR(Blame(
-          kWeightsField, PlaceWeights(place, encoded, environment_, *background_, clock_, pause_)));
-    }
-    if (!plan.publish_weights) return absl::OkStatus();
-    // The training is complete without them. A coordinator may lack room, or be of an earlier
-    // release.
-    const absl::Status published =
-        PublishWeights(encoded, steps, environment_, *background_, clock_, pause_);
-    if (!published.ok()) {
-      Log(Severity::kWarning, "weights_not_published",
-          {{"error", std::string(published.message())}});
-    }
-    return absl::OkStatus();
+    const RankOutputs outputs(plan, environment_, session_.submitted_at());
+    DP_RETURN_IF_ERROR(
+        outputs.WriteWeights(model, steps, description_, *background_, clock_, pause_));
+    return outputs.WriteTrace(trace);
   }
 
   // Once: if a peer was lost, says so to the coordinator, and waits until the world is closed.

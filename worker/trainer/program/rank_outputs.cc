@@ -1,0 +1,64 @@
+#include "worker/trainer/program/rank_outputs.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/program/log.h"
+#include "base/status.h"
+#include "worker/trainer/checkpoint/checkpoint_files.h"
+#include "worker/trainer/checkpoint/durable_file.h"
+#include "worker/trainer/checkpoint/final_weights.h"
+#include "worker/trainer/checkpoint/own_files.h"
+
+namespace dp::trainer {
+namespace {
+
+constexpr char kWeightsField[] = "train.output.weights";
+constexpr char kTraceField[] = "train.trace";
+
+}  // namespace
+
+absl::Status BlamePlace(absl::string_view field, const absl::Status& status) {
+  if (status.ok() || absl::IsFailedPrecondition(status)) return status;
+  return absl::Status(status.code(), absl::StrCat(field, ": ", status.message(),
+                                                  "; choose a place that the host of rank 0 can "
+                                                  "write to"));
+}
+
+absl::Status RankOutputs::Check() const {
+  if (!plan_.weights_file.empty()) {
+    // The longest name that the file will have.
+    const std::string suffix =
+        WeightsBeside{environment_.generation, WeightsBeside::Phase::kPlacing}.Suffix(
+            JobLabel(environment_.job, submitted_at_));
+    DP_RETURN_IF_ERROR(BlamePlace(kWeightsField, CheckWritable(plan_.weights_file, suffix)));
+  }
+  if (plan_.trace_file.empty()) return absl::OkStatus();
+  return BlamePlace(kTraceField, CheckWritable(plan_.trace_file));
+}
+
+absl::Status RankOutputs::WriteWeights(const RankModel& model, int64_t steps,
+                                       const SafetensorsMetadata& description,
+                                       client::Connection& connection, const Clock& clock,
+                                       client::Pause& pause) const {
+  if (plan_.weights_file.empty() && !plan_.publish_weights) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const std::string encoded, EncodeWeights(model, steps, description));
+  if (!plan_.weights_file.empty()) {
+    const WeightsPlace place{plan_.weights_file, submitted_at_};
+    DP_RETURN_IF_ERROR(BlamePlace(
+        kWeightsField, PlaceWeights(place, encoded, environment_, connection, clock, pause)));
+  }
+  if (!plan_.publish_weights) return absl::OkStatus();
+  // The coordinator may lack room, or be of an earlier release.
+  const absl::Status published =
+      PublishWeights(encoded, steps, environment_, connection, clock, pause);
+  if (!published.ok()) {
+    Log(Severity::kWarning, "weights_not_published", {{"error", std::string(published.message())}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankOutputs::WriteTrace(const std::string& trace) const {
+  if (plan_.trace_file.empty()) return absl::OkStatus();
+  return BlamePlace(kTraceField, WriteFileAtomically(plan_.trace_file, trace));
+}
+
+}  // namespace dp::trainer
