@@ -65,25 +65,31 @@ void LogLeft(const std::filesystem::path& path, const absl::Status& why) {
 }  // namespace
 
 ParameterStore::Push::Push(ParameterStore& store, SetKey key, parameters::StoredVersion description,
-                           uint64_t reserved, VersionDraft draft)
+                           ParameterDisk::Room room, VersionDraft draft)
     : store_(store),
       key_(std::move(key)),
       description_(std::move(description)),
-      reserved_(reserved),
+      room_(std::move(room)),
       draft_(std::move(draft)) {}
-
-ParameterStore::Push::~Push() { store_.EndReservation(reserved_); }
 
 absl::Status ParameterStore::Push::Append(absl::string_view data, uint32_t crc) {
   const uint64_t announced = description_.version().bytes();
   const uint64_t left = announced - draft_.bytes();
   if (data.size() == std::min<uint64_t>(left, kParameterChunkBytes) && !data.empty()) {
-    return draft_.AppendChunk(data, crc);
+    DP_RETURN_IF_ERROR(draft_.AppendChunk(data, crc));
+    room_.Wrote(data.size());
+    return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("data: a chunk has ", data.size(), " bytes, where ",
                    std::min<uint64_t>(left, kParameterChunkBytes), " must come: ", left,
                    " are left, in chunks of ", kParameterChunkBytes));
+}
+
+absl::Status ParameterStore::Push::AppendArrays(absl::string_view data) {
+  DP_RETURN_IF_ERROR(draft_.AppendArrays(data));
+  room_.Wrote(data.size());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::ParameterVersion> ParameterStore::Push::Finish(parameters::StoredTable* table) {
@@ -102,10 +108,10 @@ absl::StatusOr<v1::ParameterVersion> ParameterStore::Push::Finish(parameters::St
   if (table != nullptr) description_.mutable_table()->Swap(table);
   Version known = {.description = WithoutTensors(version),
                    .request_id = description_.request_id(),
-                   .file_bytes = reserved_,
                    .of_table = description_.has_table()};
   const v1::ParameterVersion answer = known.description;
   DP_RETURN_IF_ERROR(draft_.Place(std::move(description_), store_.FileOf(key_, answer.version())));
+  known.file_bytes = room_.Keep();
   for (const auto& then : store_.Add(key_, std::move(known))) then();
   store_.Prune(key_);
   return answer;
@@ -113,7 +119,10 @@ absl::StatusOr<v1::ParameterVersion> ParameterStore::Push::Finish(parameters::St
 
 ParameterStore::ParameterStore(std::filesystem::path dir, const ParameterLimits& limits,
                                std::function<uint64_t()> available, const Clock& clock)
-    : dir_(std::move(dir)), limits_(limits), available_(std::move(available)), clock_(clock) {}
+    : dir_(std::move(dir)),
+      limits_(limits),
+      clock_(clock),
+      disk_(limits.bytes_max, limits.disk_reserve, std::move(available)) {}
 
 std::filesystem::path ParameterStore::FileOf(const SetKey& key, uint64_t version) const {
   return dir_ / key.folder() / absl::StrCat(version, kSuffix);
@@ -144,6 +153,7 @@ absl::Status ParameterStore::LoadFolder(const std::filesystem::path& folder) {
     uint64_t version = 0;
     if (path.extension() != kSuffix || !absl::SimpleAtoi(path.stem().string(), &version)) continue;
     absl::StatusOr<VersionReader> reader = VersionReader::Open(path);
+    if (reader.ok()) disk_.Add(entry.file_size(error));
     MutexLock lock(mu_);
     highest_[*key] = std::max(highest_[*key], version);
     if (!reader.ok()) {
@@ -151,40 +161,12 @@ absl::Status ParameterStore::LoadFolder(const std::filesystem::path& folder) {
       continue;
     }
     const parameters::StoredVersion& stored = reader->description();
-    const uint64_t file_bytes = entry.file_size(error);
-    bytes_ += file_bytes;
     sets_[*key].insert_or_assign(version, Version{.description = WithoutTensors(stored.version()),
                                                   .request_id = stored.request_id(),
-                                                  .file_bytes = file_bytes,
+                                                  .file_bytes = entry.file_size(error),
                                                   .of_table = stored.has_table()});
   }
   return error ? FolderError(folder, error) : absl::OkStatus();
-}
-
-absl::Status ParameterStore::Reserve(const SetKey& key, uint64_t bytes) {
-  const uint64_t on_disk = available_ == nullptr ? ParameterLimits::kNone : available_();
-  MutexLock lock(mu_);
-  const uint64_t allowed = limits_.bytes_max - std::min(limits_.bytes_max, bytes_);
-  if (bytes > allowed) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        key.ToString(), ": no room for ", bytes, " bytes of parameters: ", allowed,
-        " bytes are free of --parameters-bytes-max; remove sets that nobody needs (dpctl weights "
-        "rm), or raise the flag of dp-coordinator"));
-  }
-  const uint64_t spare = on_disk - std::min(on_disk, limits_.disk_reserve);
-  if (bytes > spare) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(key.ToString(), ": no room for ", bytes,
-                     " bytes of parameters: the disk of --data-dir has ", spare,
-                     " bytes beside its reserve (--log-disk-reserve); make room there"));
-  }
-  bytes_ += bytes;
-  return absl::OkStatus();
-}
-
-void ParameterStore::EndReservation(uint64_t bytes) {
-  MutexLock lock(mu_);
-  bytes_ -= bytes;
 }
 
 absl::StatusOr<VersionDraft> ParameterStore::NewDraft(const SetKey& key) {
@@ -217,21 +199,16 @@ absl::StatusOr<std::unique_ptr<ParameterStore::Push>> ParameterStore::Begin(
   stored.set_request_id(request_id);
   const uint64_t file_bytes = bytes + array_bytes + stored.ByteSizeLong() +
                               4 * (bytes / kParameterChunkBytes + 1) + kParameterChunkBytes / 256;
-  DP_RETURN_IF_ERROR(Reserve(key, file_bytes));
-  absl::StatusOr<VersionDraft> draft = NewDraft(key);
-  if (!draft.ok()) {
-    EndReservation(file_bytes);
-    return draft.status();
-  }
+  DP_ASSIGN_OR_RETURN(ParameterDisk::Room room, disk_.Take(key.ToString(), file_bytes));
+  DP_ASSIGN_OR_RETURN(VersionDraft draft, NewDraft(key));
   return std::unique_ptr<Push>(
-      new Push(*this, key, std::move(stored), file_bytes, *std::move(draft)));
+      new Push(*this, key, std::move(stored), std::move(room), std::move(draft)));
 }
 
 std::vector<std::function<void()>> ParameterStore::Add(const SetKey& key, Version version) {
   std::vector<std::function<void()>> woken;
   MutexLock lock(mu_);
   const uint64_t number = version.description.version();
-  bytes_ += version.file_bytes;  // the push's reservation ends with the push
   sets_[key].insert_or_assign(number, std::move(version));
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     if (it->second.key != key || it->second.since >= number) {
@@ -353,7 +330,7 @@ absl::StatusOr<uint64_t> ParameterStore::Remove(const SetKey& key, uint64_t vers
     if (failed) error = failed;
     freed += bytes;
   }
-  EndReservation(freed);
+  disk_.Free(freed);
   if (error) return FolderError(dir_ / key.folder(), error);
   if (version == 0) {
     std::filesystem::remove(dir_ / key.folder(), error);  // unless a push goes on there
@@ -363,14 +340,16 @@ absl::StatusOr<uint64_t> ParameterStore::Remove(const SetKey& key, uint64_t vers
 
 absl::Status ParameterStore::SetAside(JobId job) {
   const SetKey key = {.job = job};
+  uint64_t freed = 0;
   {
     MutexLock lock(mu_);
     const auto set = sets_.find(key);
     if (set == sets_.end()) return Unknown(key, 0);
-    for (const auto& [number, version] : set->second) bytes_ -= version.file_bytes;
+    for (const auto& [number, version] : set->second) freed += version.file_bytes;
     sets_.erase(set);
     highest_.erase(key);
   }
+  disk_.Free(freed);
   const std::filesystem::path from = dir_ / key.folder();
   const std::filesystem::path to =
       dir_ / absl::StrCat("lost-", key.folder(), "-", absl::ToUnixMicros(clock_.Now()));
@@ -408,11 +387,6 @@ std::vector<JobId> ParameterStore::jobs() const {
     if (key.job.valid() && !set.empty()) jobs.push_back(key.job);
   }
   return jobs;
-}
-
-uint64_t ParameterStore::bytes() const {
-  MutexLock lock(mu_);
-  return bytes_;
 }
 
 }  // namespace dp::server

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "base/id.h"
 #include "base/mutex.h"
 #include "dp/v1/parameters.pb.h"
+#include "server/parameters/parameter_disk.h"
 #include "server/parameters/parameter_file.pb.h"
 #include "server/parameters/set_key.h"
 #include "server/parameters/version_file.h"
@@ -25,7 +25,7 @@ namespace dp::server {
 
 // Bounds on the disk. dp-coordinator's defaults: server/program/disk_shares.h.
 struct ParameterLimits {
-  static constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
+  static constexpr uint64_t kNone = ParameterDisk::kNone;
 
   uint64_t bytes_max = kNone;  // files of all sets together, those being pushed included
   // Pushes leave this much free on the disk, because a journal that finds no room ends the
@@ -45,14 +45,13 @@ class ParameterStore {
   // thread at a time. Must not outlive the store.
   class Push {
    public:
-    ~Push();
     Push(const Push&) = delete;
     Push& operator=(const Push&) = delete;
 
     // Blocking. Errors: InvalidArgument more data than announced, or a chunk of a wrong size; those
     // of VersionDraft.
     absl::Status Append(absl::string_view data, uint32_t crc);
-    absl::Status AppendArrays(absl::string_view data) { return draft_.AppendArrays(data); }
+    absl::Status AppendArrays(absl::string_view data);
     // Makes the version durable, and known. Blocking. Errors: InvalidArgument less data than
     // announced; those of VersionDraft.
     absl::StatusOr<v1::ParameterVersion> Finish(parameters::StoredTable* table = nullptr);
@@ -60,13 +59,13 @@ class ParameterStore {
    private:
     friend class ParameterStore;
     Push(ParameterStore& store, SetKey key, parameters::StoredVersion description,
-         uint64_t reserved, VersionDraft draft);
+         ParameterDisk::Room room, VersionDraft draft);
 
     ParameterStore& store_;
     const SetKey key_;
     parameters::StoredVersion description_;
-    const uint64_t reserved_;
-    VersionDraft draft_;
+    ParameterDisk::Room room_;
+    VersionDraft draft_;  // behind its room: its file goes before the room is given back
   };
 
   // `available`: bytes that may still be written on the disk; null: no bound.
@@ -117,7 +116,7 @@ class ParameterStore {
   void Forget(Watch watch);
 
   std::vector<JobId> jobs() const;  // that have a set
-  uint64_t bytes() const;           // files and reservations
+  uint64_t bytes() const { return disk_.bytes(); }
 
  private:
   struct Version {
@@ -135,9 +134,7 @@ class ParameterStore {
 
   std::filesystem::path FileOf(const SetKey& key, uint64_t version) const;
   absl::Status LoadFolder(const std::filesystem::path& folder) DP_EXCLUDES(mu_);
-  absl::Status Reserve(const SetKey& key, uint64_t bytes) DP_EXCLUDES(mu_);
   absl::StatusOr<VersionDraft> NewDraft(const SetKey& key) DP_EXCLUDES(mu_);
-  void EndReservation(uint64_t bytes) DP_EXCLUDES(mu_);
   // Makes a placed version known, and returns the calls that waited for it.
   std::vector<std::function<void()>> Add(const SetKey& key, Version version) DP_EXCLUDES(mu_);
   // Removes states of a table beyond those that stay.
@@ -146,14 +143,13 @@ class ParameterStore {
 
   const std::filesystem::path dir_;
   const ParameterLimits limits_;
-  const std::function<uint64_t()> available_;
   const Clock& clock_;
+  ParameterDisk disk_;
 
   mutable Mutex mu_;
   std::map<SetKey, Set> sets_ DP_GUARDED_BY(mu_);
   // The highest version that each set ever had in this process: no number comes twice.
   std::map<SetKey, uint64_t> highest_ DP_GUARDED_BY(mu_);
-  uint64_t bytes_ DP_GUARDED_BY(mu_) = 0;
   uint64_t drafts_ DP_GUARDED_BY(mu_) = 0;  // names temporary files
   Watch last_watch_ DP_GUARDED_BY(mu_) = 0;
   std::map<Watch, Waiting> waiting_ DP_GUARDED_BY(mu_);

@@ -134,6 +134,20 @@ TEST_F(ParameterStoreTest, PushesLeaveTheReserveOfTheDisk) {
               HasSubstr("the disk of --data-dir has 10000 bytes beside its reserve"));
 }
 
+TEST_F(ParameterStoreTest, PushesSideBySideLeaveTheReserveOfTheDisk) {
+  Open({.disk_reserve = 1'000'000}, [] { return uint64_t{1'050'000}; });
+  const std::string data(30'000, 'a');
+  auto first = store_->Begin(kJob7, OneTensor(data.size()), "a");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_THAT(Push(kNamed, data, "b").status().message(),
+              HasSubstr("that other pushes will write"));
+  // The disk now counts them by itself.
+  ASSERT_EQ((*first)->Append(data, ExtendCrc32c(0, data)), absl::OkStatus());
+  EXPECT_TRUE(store_->Begin(kNamed, OneTensor(data.size()), "b").ok());
+  first->reset();
+  EXPECT_EQ(store_->bytes(), 0u);
+}
+
 TEST_F(ParameterStoreTest, RemovedVersionsAreGoneAndTheirNumbersAreNotTakenAgain) {
   ASSERT_TRUE(Push(kJob7, "one", "a").ok());
   ASSERT_TRUE(Push(kJob7, "two", "b").ok());
