@@ -25,6 +25,8 @@ constexpr absl::Duration kStreamWithin = absl::Hours(2);
 constexpr absl::Duration kAskIn = absl::Seconds(10);
 constexpr absl::Duration kAskWithin = absl::Seconds(30);
 
+std::string NewRequestId() { return absl::StrFormat("%016x%016x", EntropySeed(), EntropySeed()); }
+
 // Cuts the tensors' data, one after the other, into chunks.
 class Chunks {
  public:
@@ -118,7 +120,7 @@ absl::StatusOr<v1::ParameterVersion> Parameters::Push(const ParameterSet& set,
   header.set_generation(options.generation);
   header.set_rank(options.rank);
   header.set_step(options.step);
-  header.set_request_id(absl::StrFormat("%016x%016x", EntropySeed(), EntropySeed()));
+  header.set_request_id(NewRequestId());
   header.mutable_metadata()->insert(options.metadata.begin(), options.metadata.end());
   Announce(tensors, header);
   DP_ASSIGN_OR_RETURN(
@@ -190,11 +192,16 @@ absl::StatusOr<v1::ParameterVersion> Parameters::Describe(const ParameterSet& se
 absl::StatusOr<uint64_t> Parameters::Remove(const ParameterSet& set, uint64_t version) {
   auto request = About<v1::RemoveParametersRequest>(set);
   request.set_version(version);
-  DP_ASSIGN_OR_RETURN(const v1::RemoveParametersResponse response,
-                      Retried(kAskWithin, kAskIn, [&](absl::Duration in) {
-                        return connection_.Call(&v1::Parameters::Stub::Remove, request, in);
-                      }));
-  return response.bytes();
+  request.set_request_id(NewRequestId());
+  bool repeated = false;
+  const auto response = Retried(kAskWithin, kAskIn, [&](absl::Duration in) {
+    auto removed = connection_.Call(&v1::Parameters::Stub::Remove, request, in);
+    // The coordinator has restarted after the removal, whose answer was lost.
+    const bool gone = std::exchange(repeated, true) && absl::IsNotFound(removed.status());
+    return gone ? v1::RemoveParametersResponse() : removed;
+  });
+  DP_RETURN_IF_ERROR(response.status());
+  return response->bytes();
 }
 
 }  // namespace dp::client

@@ -78,7 +78,7 @@ class Parameters {
   absl::StatusOr<std::vector<v1::ParameterVersion>> Versions(const ParameterSet& set);
   // With the names and shapes of the tensors; version 0 is the latest.
   absl::StatusOr<v1::ParameterVersion> Describe(const ParameterSet& set, uint64_t version);
-  // Version 0: the whole set. Returns the bytes that are free again.
+  // Version 0: the whole set. Returns the bytes that are free again; 0 if the answer was lost.
   absl::StatusOr<uint64_t> Remove(const ParameterSet& set, uint64_t version);
 
  private:

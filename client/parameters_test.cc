@@ -19,6 +19,7 @@ class FakeParameters final : public v1::Parameters::Service {
  public:
   std::string second = "def";  // in place of the second chunk
   int unavailable = 0;         // so many calls fail first
+  int removals = 0;
 
  private:
   grpc::Status Pull(grpc::ServerContext*, const v1::PullParametersRequest*,
@@ -36,6 +37,16 @@ class FakeParameters final : public v1::Parameters::Service {
     if (!second.empty()) writer->Write(message);
     return grpc::Status::OK;
   }
+  // The first answer is lost, with the coordinator's memory of it.
+  grpc::Status Remove(grpc::ServerContext*, const v1::RemoveParametersRequest* request,
+                      v1::RemoveParametersResponse*) override {
+    if (++removals == 1) first_id_ = request->request_id();
+    if (removals == 1) return ToGrpc(absl::UnavailableError("away"));
+    return ToGrpc(request->request_id() == first_id_ ? absl::NotFoundError("gone")
+                                                     : absl::InternalError("another request"));
+  }
+
+  std::string first_id_;
 };
 
 class ParametersTest : public ::testing::Test {
@@ -61,6 +72,12 @@ TEST_F(ParametersTest, ACoordinatorThatIsAwayIsAskedAgain) {
   const auto pulled = Pull();
   ASSERT_TRUE(pulled.ok()) << pulled.status();
   EXPECT_EQ(pulled->data, "abcdef");
+}
+
+TEST_F(ParametersTest, ARemovalWhoseAnswerWasLostSucceeds) {
+  Parameters parameters(*connection_, pause_);
+  EXPECT_EQ(parameters.Remove({.name = "gpt2"}, 0).status(), absl::OkStatus());
+  EXPECT_EQ(parameters.Remove({.name = "gpt2"}, 0).status().code(), absl::StatusCode::kInternal);
 }
 
 TEST_F(ParametersTest, ADamagedChunkIsNotTaken) {

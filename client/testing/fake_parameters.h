@@ -78,6 +78,7 @@ class FakeParameters final : public v1::Parameters::Service {
   // Version 0 alone: a whole set.
   grpc::Status Remove(grpc::ServerContext*, const v1::RemoveParametersRequest* request,
                       v1::RemoveParametersResponse* response) override {
+    if (request->request_id().empty()) return ToGrpc(absl::InvalidArgumentError("request_id"));
     const Kept* const found = Find(*request);
     if (found == nullptr) return Unknown();
     response->set_bytes(found->data.size());

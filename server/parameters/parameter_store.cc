@@ -277,7 +277,10 @@ std::optional<v1::ParameterVersion> ParameterStore::FindPushed(
 
 absl::StatusOr<VersionReader> ParameterStore::Open(const SetKey& key, uint64_t version) const {
   DP_ASSIGN_OR_RETURN(const v1::ParameterVersion found, Find(key, version));
-  return VersionReader::Open(FileOf(key, found.version()));
+  absl::StatusOr<VersionReader> reader = VersionReader::Open(FileOf(key, found.version()));
+  // Its file goes before it is forgotten.
+  if (absl::IsNotFound(reader.status())) return Unknown(key, found.version());
+  return reader;
 }
 
 absl::StatusOr<std::vector<v1::ParameterVersion>> ParameterStore::Versions(
@@ -310,52 +313,86 @@ std::string ParameterStore::OwnerOf(const SetKey& key) const {
   return set->second.begin()->second.description.owner();
 }
 
-absl::StatusOr<uint64_t> ParameterStore::Remove(const SetKey& key, uint64_t version) {
-  std::vector<std::pair<uint64_t, uint64_t>> removed;  // versions and their bytes
+absl::StatusOr<uint64_t> ParameterStore::Remove(const SetKey& key, uint64_t version,
+                                                const std::string& request_id) {
+  std::vector<uint64_t> removed;
   {
     MutexLock lock(mu_);
+    if (const Removal* const done = FindRemoval(key, request_id)) return done->bytes;
     if (FindLocked(key, version) == nullptr) return Unknown(key, version);
-    Set& set = sets_[key];
-    for (const auto& [number, known] : set) {
-      if (version == 0 || version == number) removed.emplace_back(number, known.file_bytes);
+    for (const auto& [number, known] : sets_[key]) {
+      if (version == 0 || version == number) removed.push_back(number);
     }
-    for (const auto& [number, bytes] : removed) set.erase(number);
-    if (set.empty()) sets_.erase(key);
   }
-  uint64_t freed = 0;
-  std::error_code error;
-  for (const auto& [number, bytes] : removed) {
-    std::error_code failed;
-    std::filesystem::remove(FileOf(key, number), failed);
-    if (failed) error = failed;
-    freed += bytes;
-  }
-  disk_.Free(freed);
-  if (error) return FolderError(dir_ / key.folder(), error);
+  const std::filesystem::path folder = dir_ / key.folder();
+  absl::Status failed;
+  std::erase_if(removed, [&](uint64_t number) {
+    std::error_code error;
+    std::filesystem::remove(FileOf(key, number), error);
+    if (error) failed = FolderError(FileOf(key, number), error);
+    return bool{error};
+  });
+  const absl::Status synced = SyncFolder(folder);
+  if (!synced.ok() && !absl::IsNotFound(synced)) return synced;
+  const uint64_t freed = Erase(key, removed, failed.ok() ? request_id : "");
+  DP_RETURN_IF_ERROR(failed);
   if (version == 0) {
-    std::filesystem::remove(dir_ / key.folder(), error);  // unless a push goes on there
+    std::error_code in_use;
+    std::filesystem::remove(folder, in_use);  // unless a push goes on there
   }
   return freed;
 }
 
+uint64_t ParameterStore::Erase(const SetKey& key, const std::vector<uint64_t>& versions,
+                               const std::string& request_id) {
+  uint64_t freed = 0;
+  {
+    MutexLock lock(mu_);
+    Set& set = sets_[key];
+    for (const uint64_t version : versions) {
+      const auto known = set.find(version);
+      if (known == set.end()) continue;
+      freed += known->second.file_bytes;
+      set.erase(known);
+    }
+    if (set.empty()) sets_.erase(key);
+    if (!request_id.empty()) removals_.push_back({key, request_id, freed});
+    if (removals_.size() > kRemovalsKept) removals_.pop_front();
+  }
+  disk_.Free(freed);
+  return freed;
+}
+
+const ParameterStore::Removal* ParameterStore::FindRemoval(const SetKey& key,
+                                                           const std::string& request_id) const {
+  if (request_id.empty()) return nullptr;
+  for (const Removal& each : removals_) {
+    if (each.request_id == request_id && each.key == key) return &each;
+  }
+  return nullptr;
+}
+
 absl::Status ParameterStore::SetAside(JobId job) {
   const SetKey key = {.job = job};
-  uint64_t freed = 0;
+  std::vector<uint64_t> versions;
   {
     MutexLock lock(mu_);
     const auto set = sets_.find(key);
     if (set == sets_.end()) return Unknown(key, 0);
-    for (const auto& [number, version] : set->second) freed += version.file_bytes;
-    sets_.erase(set);
-    highest_.erase(key);
+    for (const auto& [number, version] : set->second) versions.push_back(number);
   }
-  disk_.Free(freed);
   const std::filesystem::path from = dir_ / key.folder();
   const std::filesystem::path to =
       dir_ / absl::StrCat("lost-", key.folder(), "-", absl::ToUnixMicros(clock_.Now()));
   std::error_code error;
   std::filesystem::rename(from, to, error);
   if (error) return FolderError(from, error);
+  DP_RETURN_IF_ERROR(SyncFolder(dir_));
+  (void)Erase(key, versions, /*request_id=*/"");
+  {
+    MutexLock lock(mu_);
+    highest_.erase(key);
+  }
   Log(Severity::kWarning, "parameters_set_aside",
       {{"job", job.value()}, {"path", to.string()}, {"reason", "the journal lacks the job"}});
   return absl::OkStatus();

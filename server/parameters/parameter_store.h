@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -41,6 +42,9 @@ struct ParameterLimits {
 // lock. Thread-safe. Blocking calls say so.
 class ParameterStore {
  public:
+  // Removals whose answers a repetition gets, the latest ones. A client repeats its call at once.
+  static constexpr size_t kRemovalsKept = 1'000;
+
   // A version that is being pushed. Ends its reservation of disk space when destroyed. Used by one
   // thread at a time. Must not outlive the store.
   class Push {
@@ -100,9 +104,12 @@ class ParameterStore {
   // The owner of a named set; empty: nobody in particular, or there is no such set.
   std::string OwnerOf(const SetKey& key) const;
 
-  // Removes one version, or with 0 all. Returns the bytes that are free again. Blocking.
+  // Removes one version, or with 0 all, for good. Returns the bytes that are free again. A call
+  // with the request_id of one that succeeded gets its answer, until the coordinator restarts or
+  // kRemovalsKept others have followed. A version whose file cannot be removed stays. Blocking.
   // Errors: NotFound; Internal.
-  absl::StatusOr<uint64_t> Remove(const SetKey& key, uint64_t version);
+  absl::StatusOr<uint64_t> Remove(const SetKey& key, uint64_t version,
+                                  const std::string& request_id = "");
 
   // Moves the set of a job aside, to a folder beside it that is no set: another job may get its
   // number. Blocking. Errors: NotFound; Internal.
@@ -131,6 +138,11 @@ class ParameterStore {
     std::function<void()> then;
   };
   using Set = std::map<uint64_t, Version>;  // by version
+  struct Removal {
+    SetKey key;
+    std::string request_id;
+    uint64_t bytes = 0;
+  };
 
   std::filesystem::path FileOf(const SetKey& key, uint64_t version) const;
   absl::Status LoadFolder(const std::filesystem::path& folder) DP_EXCLUDES(mu_);
@@ -139,7 +151,13 @@ class ParameterStore {
   std::vector<std::function<void()>> Add(const SetKey& key, Version version) DP_EXCLUDES(mu_);
   // Removes states of a table beyond those that stay.
   void Prune(const SetKey& key) DP_EXCLUDES(mu_);
+  // Forgets versions whose files are gone, and returns their bytes. Keeps that answer for the
+  // request_id; empty: for none.
+  uint64_t Erase(const SetKey& key, const std::vector<uint64_t>& versions,
+                 const std::string& request_id) DP_EXCLUDES(mu_);
   const Version* FindLocked(const SetKey& key, uint64_t version) const DP_REQUIRES(mu_);
+  const Removal* FindRemoval(const SetKey& key, const std::string& request_id) const
+      DP_REQUIRES(mu_);
 
   const std::filesystem::path dir_;
   const ParameterLimits limits_;
@@ -150,7 +168,8 @@ class ParameterStore {
   std::map<SetKey, Set> sets_ DP_GUARDED_BY(mu_);
   // The highest version that each set ever had in this process: no number comes twice.
   std::map<SetKey, uint64_t> highest_ DP_GUARDED_BY(mu_);
-  uint64_t drafts_ DP_GUARDED_BY(mu_) = 0;  // names temporary files
+  uint64_t drafts_ DP_GUARDED_BY(mu_) = 0;           // names temporary files
+  std::deque<Removal> removals_ DP_GUARDED_BY(mu_);  // oldest first
   Watch last_watch_ DP_GUARDED_BY(mu_) = 0;
   std::map<Watch, Waiting> waiting_ DP_GUARDED_BY(mu_);
 };

@@ -159,6 +159,33 @@ TEST_F(ParameterStoreTest, RemovedVersionsAreGoneAndTheirNumbersAreNotTakenAgain
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "parameters" / "job-7"));
 }
 
+TEST_F(ParameterStoreTest, ARepeatedRemovalGetsTheAnswerOfTheFirst) {
+  ASSERT_TRUE(Push(kJob7, "one", "a").ok());
+  const auto first = store_->Remove(kJob7, 0, "removal");
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(store_->Remove(kJob7, 0, "removal"), first);
+  ASSERT_TRUE(Push(kJob7, "two", "b").ok());
+  EXPECT_EQ(store_->Remove(kJob7, 0, "removal"), first);
+  EXPECT_EQ(Read(kJob7, 0), "two");
+  EXPECT_TRUE(absl::IsNotFound(store_->Remove(kNamed, 0, "removal").status()));
+}
+
+TEST_F(ParameterStoreTest, AVersionWhoseFileCannotBeRemovedStays) {
+  ASSERT_TRUE(Push(kJob7, "one", "a").ok());
+  ASSERT_TRUE(Push(kJob7, "two", "b").ok());
+  const uint64_t bytes = store_->bytes();
+  const std::filesystem::path file = scratch_.path() / "parameters" / "job-7" / "1.params";
+  std::filesystem::remove(file);
+  std::filesystem::create_directories(file / "in the way");
+  EXPECT_EQ(store_->Remove(kJob7, 0).status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(Versions(kJob7), testing::ElementsAre(1));
+  EXPECT_GT(store_->bytes(), 0u);
+  EXPECT_LT(store_->bytes(), bytes);
+  std::filesystem::remove(file / "in the way");
+  EXPECT_TRUE(store_->Remove(kJob7, 0).ok());
+  EXPECT_EQ(store_->bytes(), 0u);
+}
+
 TEST_F(ParameterStoreTest, StatesOfATableReplaceEachOther) {
   ASSERT_TRUE(Push(kJob7, "pushed", "a").ok());
   for (const char* request : {"b", "c", "d"}) {

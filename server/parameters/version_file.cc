@@ -53,12 +53,6 @@ absl::Status ReadAll(const std::filesystem::path& path, int fd, uint64_t offset,
   return absl::OkStatus();
 }
 
-absl::Status SyncFolder(const std::filesystem::path& folder) {
-  const FileDescriptor open_folder(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!open_folder.valid() || fsync(open_folder.get()) != 0) return FileError(folder, errno);
-  return absl::OkStatus();
-}
-
 // `size` bytes of `number`, the lowest first, appended.
 void AppendNumber(uint64_t number, int size, std::string& out) {
   for (int i = 0; i < size; ++i) out.push_back(static_cast<char>(number >> (8 * i)));
@@ -78,6 +72,12 @@ std::string EndOf(absl::string_view description) {
 }
 
 }  // namespace
+
+absl::Status SyncFolder(const std::filesystem::path& folder) {
+  const FileDescriptor open_folder(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!open_folder.valid() || fsync(open_folder.get()) != 0) return FileError(folder, errno);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<VersionDraft> VersionDraft::Create(std::filesystem::path path) {
   FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));

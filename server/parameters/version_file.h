@@ -23,6 +23,9 @@
 
 namespace dp::server {
 
+// Makes the folder's list of files durable. Errors: NotFound there is no such folder; Internal.
+absl::Status SyncFolder(const std::filesystem::path& folder);
+
 // Writes a version beside its final place.
 class VersionDraft {
  public:

@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/parameter_sets.h"
+#include "client/dpctl/request_id.h"
 #include "client/dpctl/verbs/verbs.h"
 #include "client/dpctl/view/json_writer.h"
 #include "client/dpctl/view/printable.h"
@@ -31,6 +32,7 @@ class WeightsRm final : public Command {
     request.set_job(of.set.job);
     request.set_name(of.set.name);
     request.set_version(of.version);
+    request.set_request_id(NewRequestId());
     DP_ASSIGN_OR_RETURN(const v1::RemoveParametersResponse response,
                         context.Call(&v1::Parameters::Stub::Remove, request));
     if (context.flags().format == Format::kJson) {

@@ -53,6 +53,14 @@ inline absl::Status CheckKey(const SetKey& key) {
       absl::StrCat("name: '", key.name, "' is no name of a set; it must be ", kNameRule));
 }
 
+// Errors: InvalidArgument it is empty, or too long to be kept.
+inline absl::Status CheckRequestId(const std::string& id) {
+  constexpr size_t kBytesMax = 128;
+  if (!id.empty() && id.size() <= kBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("request_id has ", id.size(), " bytes; give 1 to ", kBytesMax));
+}
+
 // The same call about a set: of a job, or of the user to whom the named set belongs.
 inline Admission About(const Admission& admission, const SetKey& key, const ParameterStore& store) {
   if (key.job.valid()) return admission.About(AccessObject::Of(key.job));

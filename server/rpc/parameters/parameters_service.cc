@@ -107,8 +107,10 @@ class ParametersService final : public v1::Parameters::CallbackService {
     const SetKey key = KeyOf(*request);
     return AnswerAside(About(gate_.Admit(*context, Rpc::kParametersRemove), key, parameters_.store),
                        parameters_, context, key, response, [=, this]() -> absl::Status {
+                         DP_RETURN_IF_ERROR(CheckRequestId(request->request_id()));
                          DP_ASSIGN_OR_RETURN(const uint64_t bytes,
-                                             parameters_.store.Remove(key, request->version()));
+                                             parameters_.store.Remove(key, request->version(),
+                                                                      request->request_id()));
                          response->set_bytes(bytes);
                          return absl::OkStatus();
                        });

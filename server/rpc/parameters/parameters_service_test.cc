@@ -103,9 +103,10 @@ class ParametersClient {
     }
     return names;
   }
-  grpc::Status Remove(const std::string& name) {
+  grpc::Status Remove(const std::string& name, const std::string& id = "removal") {
     v1::RemoveParametersRequest request;
     request.set_name(name);
+    request.set_request_id(id);
     return client_.Call(*stub_, &v1::Parameters::Stub::Remove, request).status;
   }
 
@@ -185,7 +186,9 @@ TEST_F(ParametersServiceTest, WhatIsNotThereIsNamed) {
 TEST_F(ParametersServiceTest, RemovedSetsAreGone) {
   ASSERT_TRUE(parameters().Push("one").ok());
   EXPECT_TRUE(parameters().Remove("gpt2").ok());
-  EXPECT_EQ(parameters().Remove("gpt2").error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_TRUE(parameters().Remove("gpt2").ok());  // a retry
+  EXPECT_EQ(parameters().Remove("gpt2", "another").error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(parameters().Remove("gpt2", "").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_TRUE(parameters().List().empty());
 }
 

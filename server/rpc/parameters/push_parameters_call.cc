@@ -2,18 +2,11 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/convert/convert_call.h"
 
 namespace dp::server {
-namespace {
-
-constexpr size_t kPushIdBytesMax = 128;
-
-}  // namespace
-
 PushParametersCall::PushParametersCall(Admission admission, Parameters& parameters,
                                        grpc::CallbackServerContext& context,
                                        v1::PushParametersResponse& response)
@@ -68,10 +61,7 @@ absl::Status PushParametersCall::Ask() {
 absl::Status PushParametersCall::Admitted(const View& view) {
   DP_RETURN_IF_ERROR(CheckKey(key()));
   DP_RETURN_IF_ERROR(CheckSet(admission_, key(), view));
-  if (header_.request_id().empty() || header_.request_id().size() > kPushIdBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("request_id has ", header_.request_id().size(),
-                                                   " bytes; give 1 to ", kPushIdBytesMax));
-  }
+  DP_RETURN_IF_ERROR(CheckRequestId(header_.request_id()));
   if (admission_.caller().kind == Caller::Kind::kRank) {
     DP_RETURN_IF_ERROR(
         core::CheckGeneration(*view.coordinator.job(key().job), Generation(header_.generation())));
