@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr char kSuffix[] = ".params";
 constexpr char kDraftSuffix[] = ".new";
+constexpr char kAsidePrefix[] = "lost-";  // of folders that SetAside makes
 
 absl::StatusOr<SetKey> KeyOf(const std::string& folder) {
   absl::string_view rest = folder;
@@ -48,9 +50,8 @@ v1::ParameterVersion WithoutTensors(v1::ParameterVersion version) {
   return version;
 }
 
-void LogLeft(const std::filesystem::path& path, const absl::Status& why) {
-  Log(Severity::kError, "parameters_not_read",
-      {{"path", path.string()}, {"error", std::string(why.message())}});
+void LogLeft(absl::string_view event, const std::filesystem::path& path, const absl::Status& why) {
+  Log(Severity::kError, event, {{"path", path.string()}, {"error", std::string(why.message())}});
 }
 
 }  // namespace
@@ -132,7 +133,8 @@ absl::Status ParameterStore::Load() {
   std::error_code error;
   if (!std::filesystem::exists(dir_, error)) return absl::OkStatus();
   for (const auto& entry : std::filesystem::directory_iterator(dir_, error)) {
-    if (entry.is_directory()) DP_RETURN_IF_ERROR(LoadFolder(entry.path()));
+    const bool aside = absl::StartsWith(entry.path().filename().string(), kAsidePrefix);
+    if (entry.is_directory() && !aside) DP_RETURN_IF_ERROR(LoadFolder(entry.path()));
   }
   return error ? FolderError(dir_, error) : absl::OkStatus();
 }
@@ -140,7 +142,7 @@ absl::Status ParameterStore::Load() {
 absl::Status ParameterStore::LoadFolder(const std::filesystem::path& folder) {
   const absl::StatusOr<SetKey> key = KeyOf(folder.filename().string());
   if (!key.ok()) {
-    LogLeft(folder, key.status());
+    LogLeft("parameters_not_read", folder, key.status());
     return absl::OkStatus();
   }
   std::error_code error;
@@ -154,7 +156,7 @@ absl::Status ParameterStore::LoadFolder(const std::filesystem::path& folder) {
     if (path.extension() != kSuffix || !absl::SimpleAtoi(path.stem().string(), &version)) continue;
     absl::StatusOr<VersionReader> reader = VersionReader::Open(path);
     if (!reader.ok()) {
-      LogLeft(path, reader.status());
+      LogLeft("parameters_not_read", path, reader.status());
       sets_.AddDamaged(*key, version);
       continue;
     }
@@ -215,7 +217,8 @@ absl::StatusOr<std::unique_ptr<ParameterStore::Push>> ParameterStore::Begin(
 void ParameterStore::Prune(const SetKey& key) {
   for (const uint64_t version : sets_.SurplusOfTable(key, limits_.table_versions)) {
     const absl::Status removed = Remove(key, version).status();
-    if (!removed.ok() && !absl::IsNotFound(removed)) LogLeft(FileOf(key, version), removed);
+    if (removed.ok() || absl::IsNotFound(removed)) continue;
+    LogLeft("parameters_not_removed", FileOf(key, version), removed);
   }
 }
 
@@ -262,7 +265,7 @@ absl::Status ParameterStore::SetAside(JobId job) {
   DP_RETURN_IF_ERROR(sets_.Find(key, 0).status());
   const std::filesystem::path from = dir_ / key.folder();
   const std::filesystem::path to =
-      dir_ / absl::StrCat("lost-", key.folder(), "-", absl::ToUnixMicros(clock_.Now()));
+      dir_ / absl::StrCat(kAsidePrefix, key.folder(), "-", absl::ToUnixMicros(clock_.Now()));
   std::error_code error;
   std::filesystem::rename(from, to, error);
   if (error) return FolderError(from, error);

@@ -214,8 +214,27 @@ TEST_F(ParameterStoreTest, ASetMovedAsideIsNoSetAnyMore) {
   ASSERT_EQ(store_->SetAside(JobId(7)), absl::OkStatus());
   EXPECT_TRUE(store_->jobs().empty());
   EXPECT_EQ(store_->bytes(), 0u);
+  testing::internal::CaptureStderr();
   Open();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_TRUE(store_->jobs().empty());
+}
+
+TEST_F(ParameterStoreTest, AStateThatCannotBeRemovedIsReportedAsThat) {
+  parameters::StoredTable table;
+  for (const char* request : {"a", "b"}) {
+    table.add_pushed(1);
+    ASSERT_TRUE(Push(kJob7, request, request, &table).ok());
+  }
+  const std::filesystem::path file = scratch_.path() / "parameters" / "job-7" / "1.params";
+  std::filesystem::remove(file);
+  std::filesystem::create_directories(file / "in the way");
+  table.add_pushed(1);
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(Push(kJob7, "c", "c", &table).ok());
+  const std::string logged = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(logged, HasSubstr("event=parameters_not_removed"));
+  EXPECT_THAT(logged, HasSubstr("job-7/1.params"));
 }
 
 }  // namespace
