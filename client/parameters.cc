@@ -102,6 +102,15 @@ absl::string_view PulledParameters::DataOf(int index) const {
   return absl::string_view(data).substr(begin, version.tensors(index).bytes());
 }
 
+bool AskForNext(const v1::ListParametersResponse& page, v1::ListParametersRequest& request) {
+  if (!page.more() || page.versions().empty()) return false;
+  const v1::ParameterVersion& last = page.versions(page.versions_size() - 1);
+  request.mutable_after()->set_job(last.job());
+  request.mutable_after()->set_name(last.name());
+  request.mutable_after()->set_version(last.version());
+  return true;
+}
+
 Parameters::Parameters(Connection& connection, Pause& pause, const Clock& clock)
     : connection_(connection), pause_(pause), clock_(clock) {}
 
@@ -170,12 +179,16 @@ absl::StatusOr<std::vector<v1::ParameterVersion>> Parameters::Versions(const Par
 }
 
 absl::StatusOr<std::vector<v1::ParameterVersion>> Parameters::ListOf(
-    const v1::ListParametersRequest& request) {
-  DP_ASSIGN_OR_RETURN(const v1::ListParametersResponse response,
-                      Retried(kAskWithin, kAskIn, [&](absl::Duration in) {
-                        return connection_.Call(&v1::Parameters::Stub::List, request, in);
-                      }));
-  return std::vector<v1::ParameterVersion>(response.versions().begin(), response.versions().end());
+    v1::ListParametersRequest request) {
+  std::vector<v1::ParameterVersion> versions;
+  v1::ListParametersResponse page;
+  do {
+    DP_ASSIGN_OR_RETURN(page, Retried(kAskWithin, kAskIn, [&](absl::Duration in) {
+                          return connection_.Call(&v1::Parameters::Stub::List, request, in);
+                        }));
+    versions.insert(versions.end(), page.versions().begin(), page.versions().end());
+  } while (AskForNext(page, request));
+  return versions;
 }
 
 absl::StatusOr<v1::ParameterVersion> Parameters::Describe(const ParameterSet& set,

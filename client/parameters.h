@@ -41,6 +41,9 @@ struct PulledParameters {
   absl::string_view DataOf(int index) const;
 };
 
+// Makes the request that for the page behind `page`. Returns false if there is none.
+bool AskForNext(const v1::ListParametersResponse& page, v1::ListParametersRequest& request);
+
 // The sets of parameters that the coordinator keeps (proto/dp/v1/parameters.proto). Blocking calls,
 // each retried as RetryLoop does while the coordinator cannot be reached. Checks all data that it
 // gets. Connection and pause outlive it. Thread-safe.
@@ -84,8 +87,7 @@ class Parameters {
  private:
   template <typename Attempt>
   auto Retried(absl::Duration deadline, absl::Duration attempt_in, Attempt attempt);
-  absl::StatusOr<std::vector<v1::ParameterVersion>> ListOf(
-      const v1::ListParametersRequest& request);
+  absl::StatusOr<std::vector<v1::ParameterVersion>> ListOf(v1::ListParametersRequest request);
 
   Connection& connection_;
   Pause& pause_;

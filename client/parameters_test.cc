@@ -37,6 +37,14 @@ class FakeParameters final : public v1::Parameters::Service {
     if (!second.empty()) writer->Write(message);
     return grpc::Status::OK;
   }
+  // Pages of one version each.
+  grpc::Status List(grpc::ServerContext*, const v1::ListParametersRequest* request,
+                    v1::ListParametersResponse* response) override {
+    const uint64_t number = request->has_after() ? request->after().version() - 1 : 3;
+    response->add_versions()->set_version(number);
+    response->set_more(number > 1);
+    return grpc::Status::OK;
+  }
   // The first answer is lost, with the coordinator's memory of it.
   grpc::Status Remove(grpc::ServerContext*, const v1::RemoveParametersRequest* request,
                       v1::RemoveParametersResponse*) override {
@@ -72,6 +80,15 @@ TEST_F(ParametersTest, ACoordinatorThatIsAwayIsAskedAgain) {
   const auto pulled = Pull();
   ASSERT_TRUE(pulled.ok()) << pulled.status();
   EXPECT_EQ(pulled->data, "abcdef");
+}
+
+TEST_F(ParametersTest, ListsHaveAllPages) {
+  Parameters parameters(*connection_, pause_);
+  for (const auto& versions : {parameters.List(), parameters.Versions({.name = "gpt2"})}) {
+    ASSERT_EQ(versions->size(), 3u);
+    EXPECT_EQ(versions->front().version(), 3u);
+    EXPECT_EQ(versions->back().version(), 1u);
+  }
 }
 
 TEST_F(ParametersTest, ARemovalWhoseAnswerWasLostSucceeds) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@ class FakeParameters final : public v1::Parameters::Service {
   using Key = std::pair<uint64_t, std::string>;  // job and name
 
   std::map<Key, std::vector<Kept>> sets;  // versions from 1 on
+  int page = 1'000;                       // versions in one answer of List
 
   grpc::Status Push(grpc::ServerContext*, grpc::ServerReader<v1::PushParametersRequest>* reader,
                     v1::PushParametersResponse* response) override {
@@ -59,14 +61,26 @@ class FakeParameters final : public v1::Parameters::Service {
   grpc::Status List(grpc::ServerContext*, const v1::ListParametersRequest* request,
                     v1::ListParametersResponse* response) override {
     const bool all = request->job() == 0 && request->name().empty();
+    v1::ListParametersResponse whole;
     for (const auto& [key, set] : sets) {
-      if (all) *response->add_versions() = Listed(set.back());
+      if (all) *whole.add_versions() = Listed(set.back());
       if (key != Key(request->job(), request->name())) continue;
       for (auto kept = set.rbegin(); kept != set.rend(); ++kept) {
-        *response->add_versions() = Listed(*kept);
+        *whole.add_versions() = Listed(*kept);
       }
     }
-    return all || response->versions_size() > 0 ? grpc::Status::OK : Unknown();
+    if (!all && whole.versions().empty()) return Unknown();
+    const auto is_last = [&](const v1::ParameterVersion& each) {
+      return each.job() == request->after().job() && each.name() == request->after().name() &&
+             each.version() == request->after().version();
+    };
+    auto next = std::find_if(whole.versions().begin(), whole.versions().end(), is_last);
+    next = next == whole.versions().end() ? whole.versions().begin() : next + 1;
+    for (; next != whole.versions().end() && response->versions_size() < page; ++next) {
+      *response->add_versions() = *next;
+    }
+    response->set_more(next != whole.versions().end());
+    return grpc::Status::OK;
   }
   grpc::Status Describe(grpc::ServerContext*, const v1::DescribeParametersRequest* request,
                         v1::DescribeParametersResponse* response) override {

@@ -41,6 +41,8 @@ struct Parameters {
   // answers end calls. Idempotent.
   void Stop() { threads.Stop(); }
 
+  // In one answer of List: of at most 1 kB each, far from the bound on messages.
+  int versions_of_page = 500;
   ParameterStore store;
   std::atomic<int> streams = 0;
   CallTimers timers;

@@ -113,6 +113,11 @@ TEST_F(WeightsTest, ListsTheLatestOfEachSetOrAllVersionsOfOne) {
   out_.str("");
   EXPECT_EQ(Dpctl("weights ls -o name gpt2").out, "gpt2@2\ngpt2@1\n");
   out_.str("");
+  coordinator_.parameters.page = 1;
+  EXPECT_EQ(Dpctl("weights ls -o name gpt2").out, "gpt2@2\ngpt2@1\n");
+  out_.str("");
+  EXPECT_EQ(Dpctl("weights ls -o name").out, "gpt2@2\n7@1\n");
+  out_.str("");
   EXPECT_THAT(Dpctl("weights ls").out, HasSubstr("gpt2@2  -     2        8"));
 }
 

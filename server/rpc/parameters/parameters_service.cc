@@ -80,13 +80,17 @@ class ParametersService final : public v1::Parameters::CallbackService {
                                  v1::ListParametersResponse* response) override {
     const SetKey key = KeyOf(*request);
     const Admission admission = gate_.Admit(*context, Rpc::kParametersList);
-    if (key == SetKey()) return ListAll(admission, context, response);
-    return AnswerAside(About(admission, key, parameters_.store), parameters_, context, key,
-                       response, [=, this]() -> absl::Status {
-                         DP_ASSIGN_OR_RETURN(const auto versions, parameters_.store.Versions(key));
-                         for (const auto& each : versions) *response->add_versions() = each;
-                         return absl::OkStatus();
-                       });
+    if (key == SetKey()) return ListAll(admission, context, KeyOf(request->after()), response);
+    return AnswerAside(
+        About(admission, key, parameters_.store), parameters_, context, key, response,
+        [=, this]() -> absl::Status {
+          DP_ASSIGN_OR_RETURN(
+              auto versions,
+              parameters_.store.Versions(key, request->after().version(),
+                                         static_cast<size_t>(parameters_.versions_of_page) + 1));
+          for (auto& each : versions) AddToPage(std::move(each), response);
+          return absl::OkStatus();
+        });
   }
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
                                      const v1::DescribeParametersRequest* request,
@@ -180,18 +184,29 @@ class ParametersService final : public v1::Parameters::CallbackService {
     return absl::InvalidArgumentError(absl::StrCat("settings.ranks: ", request.settings().ranks(),
                                                    ", but job ", request.job(), " has ", ranks));
   }
+  void AddToPage(v1::ParameterVersion version, v1::ListParametersResponse* page) {
+    if (page->versions_size() == parameters_.versions_of_page) return page->set_more(true);
+    *page->add_versions() = std::move(version);
+  }
   // Users see their own.
   grpc::ServerUnaryReactor* ListAll(const Admission& admission,
-                                    grpc::CallbackServerContext* context,
+                                    grpc::CallbackServerContext* context, const SetKey& after,
                                     v1::ListParametersResponse* response) {
     return Ask(admission, context, [=, this](const View& view) {
       SetHeader(view, response);
       const std::string user = admission.user(view);
-      for (v1::ParameterVersion& each : parameters_.store.Latest()) {
-        const bool sees = each.job() == 0
-                              ? user.empty() || each.owner() == user
-                              : admission.Sees(view.coordinator.job(JobId(each.job())), view);
-        if (sees) *response->add_versions() = std::move(each);
+      SetKey last = after;
+      while (!response->more()) {
+        auto sets =
+            parameters_.store.Latest(last, static_cast<size_t>(parameters_.versions_of_page));
+        if (sets.empty()) break;
+        last = KeyOf(sets.back());
+        for (v1::ParameterVersion& each : sets) {
+          const bool sees = each.job() == 0
+                                ? user.empty() || each.owner() == user
+                                : admission.Sees(view.coordinator.job(JobId(each.job())), view);
+          if (sees) AddToPage(std::move(each), response);
+        }
       }
       return absl::OkStatus();
     });

@@ -94,11 +94,13 @@ class ParametersClient {
     pulled.status = reader->Finish();
     return pulled;
   }
+  Answered<v1::ListParametersResponse> List(const v1::ListParametersRequest& request) {
+    return client_.Call(*stub_, &v1::Parameters::Stub::List, request);
+  }
   std::vector<std::string> List() {
-    const auto answered =
-        client_.Call(*stub_, &v1::Parameters::Stub::List, v1::ListParametersRequest());
     std::vector<std::string> names;
-    for (const auto& each : answered->versions()) {
+    const auto listed = List({});
+    for (const auto& each : listed->versions()) {
       names.push_back(each.job() == 0 ? each.name() : "job " + std::to_string(each.job()));
     }
     return names;
@@ -126,6 +128,24 @@ class ParametersServiceTest : public ServicesFixture {
     parameters_client_ = std::make_unique<ParametersClient>(*client_);
   }
   ParametersClient& parameters() { return *parameters_client_; }
+  struct After {
+    std::string name;
+    uint64_t version = 0;
+  };
+  // A page of a list, of all sets or the versions of one.
+  std::vector<std::string> Page(const After& after, const std::string& of = "") {
+    v1::ListParametersRequest request;
+    request.set_name(of);
+    request.mutable_after()->set_name(after.name);
+    request.mutable_after()->set_version(after.version);
+    const auto listed = parameters().List(request);
+    std::vector<std::string> page;
+    for (const auto& each : listed->versions()) {
+      page.push_back(each.name() + "@" + std::to_string(each.version()));
+    }
+    if (listed->more()) page.push_back("more");
+    return page;
+  }
 
   std::unique_ptr<ParametersClient> parameters_client_;
 };
@@ -190,6 +210,18 @@ TEST_F(ParametersServiceTest, RemovedSetsAreGone) {
   EXPECT_EQ(parameters().Remove("gpt2", "another").error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(parameters().Remove("gpt2", "").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_TRUE(parameters().List().empty());
+}
+
+TEST_F(ParametersServiceTest, LongListsComeInPages) {
+  parameters_->versions_of_page = 2;
+  for (const char* name : {"a", "b", "c"})
+    ASSERT_TRUE(parameters().Push("one", {.name = name}).ok());
+  ASSERT_TRUE(parameters().Push("two", {.name = "c", .request = "b"}).ok());
+  ASSERT_TRUE(parameters().Push("three", {.name = "c", .request = "c"}).ok());
+  EXPECT_THAT(Page({}), testing::ElementsAre("a@1", "b@1", "more"));
+  EXPECT_THAT(Page({.name = "b"}), testing::ElementsAre("c@3"));
+  EXPECT_THAT(Page({}, "c"), testing::ElementsAre("c@3", "c@2", "more"));
+  EXPECT_THAT(Page({.version = 2}, "c"), testing::ElementsAre("c@1"));
 }
 
 class ParametersAccessTest : public TlsFixture {};
