@@ -75,6 +75,16 @@ void Announce(absl::Span<const TensorView> tensors, v1::PushParametersRequest& h
   }
 }
 
+// Errors: InvalidArgument it does not fit into a message, with a chunk.
+absl::Status CheckHeader(const v1::PushParametersRequest& header) {
+  constexpr size_t kBytesMax = kMessageBytesMax - kParameterChunkBytes;
+  if (header.ByteSizeLong() <= kBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tensors: names, shapes and texts of ", header.tensors_size(), " tensors need ",
+                   header.ByteSizeLong(), " bytes, and a message has room for ", kBytesMax,
+                   " of them; give shorter names, or push them as several sets"));
+}
+
 // Adds what a message brings. Errors: DataLoss.
 absl::Status Add(v1::PullParametersResponse& message, uint32_t& crc, PulledParameters& pulled) {
   if (message.has_version()) {
@@ -132,6 +142,7 @@ absl::StatusOr<v1::ParameterVersion> Parameters::Push(const ParameterSet& set,
   header.set_request_id(NewRequestId());
   header.mutable_metadata()->insert(options.metadata.begin(), options.metadata.end());
   Announce(tensors, header);
+  DP_RETURN_IF_ERROR(CheckHeader(header));
   DP_ASSIGN_OR_RETURN(
       v1::PushParametersResponse response,
       Retried(kStreamWithin, kStreamIn, [&](absl::Duration in) {

@@ -82,6 +82,17 @@ TEST_F(ParametersTest, ACoordinatorThatIsAwayIsAskedAgain) {
   EXPECT_EQ(pulled->data, "abcdef");
 }
 
+TEST_F(ParametersTest, ADescriptionThatFitsIntoNoMessageNamesTheBound) {
+  std::vector<TensorView> tensors;
+  for (int i = 0; i < 100'000; ++i) {
+    tensors.push_back({std::string(500, 'n') + std::to_string(i), "U8", {0}, ""});
+  }
+  const absl::Status pushed =
+      Parameters(*connection_, pause_).Push({.name = "gpt2"}, tensors).status();
+  EXPECT_EQ(pushed.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(pushed.message(), HasSubstr("and a message has room for 19922944 of them"));
+}
+
 TEST_F(ParametersTest, ListsHaveAllPages) {
   Parameters parameters(*connection_, pause_);
   for (const auto& versions : {parameters.List(), parameters.Versions({.name = "gpt2"})}) {

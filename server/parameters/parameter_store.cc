@@ -195,6 +195,7 @@ void ParameterStore::RemoveFolder(const SetKey& key) {
 absl::StatusOr<std::unique_ptr<ParameterStore::Push>> ParameterStore::Begin(
     const SetKey& key, const v1::ParameterVersion& description, const std::string& request_id,
     uint64_t array_bytes) {
+  DP_RETURN_IF_ERROR(CheckDescription(description));
   DP_ASSIGN_OR_RETURN(const uint64_t bytes, CheckTensors(description));
   DP_RETURN_IF_ERROR(CheckMetadata(description));
   if (FindPushed(key, request_id).has_value()) {

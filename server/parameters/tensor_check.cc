@@ -77,6 +77,14 @@ absl::StatusOr<uint64_t> CheckTensors(const v1::ParameterVersion& version) {
   return bytes;
 }
 
+absl::Status CheckDescription(const v1::ParameterVersion& version) {
+  const size_t bytes = version.ByteSizeLong();
+  if (bytes <= kVersionDescriptionBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "tensors: names, shapes and texts of ", version.tensors_size(), " tensors need ", bytes,
+      " bytes; give at most ", kVersionDescriptionBytesMax, ", by shorter names or several sets"));
+}
+
 absl::Status CheckMetadata(const v1::ParameterVersion& version) {
   size_t bytes = 0;
   for (const auto& [name, text] : version.metadata()) bytes += name.size() + text.size();

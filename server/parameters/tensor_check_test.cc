@@ -59,5 +59,16 @@ TEST(TensorCheckTest, TextsAreBounded) {
   EXPECT_THAT(CheckMetadata(version).message(), HasSubstr("have 1048577 bytes together"));
 }
 
+TEST(TensorCheckTest, ADescriptionFitsIntoAMessageWithAChunk) {
+  v1::ParameterVersion version;
+  const std::string name(kTensorNameBytesMax, 'n');
+  while (version.ByteSizeLong() <= kVersionDescriptionBytesMax) {
+    EXPECT_EQ(CheckDescription(version), absl::OkStatus());
+    for (int i = 0; i < 9'000; ++i) version.add_tensors()->set_name(name);
+  }
+  EXPECT_EQ(CheckDescription(version).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(CheckDescription(version).message(), HasSubstr("give at most 18874368"));
+}
+
 }  // namespace
 }  // namespace dp::server
