@@ -18,10 +18,7 @@ void ParameterDisk::Room::Wrote(uint64_t bytes) {
   disk_->Written(counted);
 }
 
-uint64_t ParameterDisk::Room::Keep() {
-  std::exchange(disk_, nullptr)->Written(unwritten_);
-  return bytes_;
-}
+void ParameterDisk::Room::Keep() { std::exchange(disk_, nullptr)->Written(unwritten_); }
 
 absl::StatusOr<ParameterDisk::Room> ParameterDisk::Take(const std::string& what, uint64_t bytes) {
   const uint64_t written_before = written_ever();

@@ -32,8 +32,9 @@ class ParameterDisk {
 
     // The file has grown by so many bytes.
     void Wrote(uint64_t bytes);
-    // The file stays. Returns its bytes, which Free gives back.
-    uint64_t Keep();
+    // The file stays. Free gives its bytes back.
+    void Keep();
+    uint64_t bytes() const { return bytes_; }
 
    private:
     friend class ParameterDisk;

@@ -37,6 +37,9 @@ absl::StatusOr<ParameterSets::Place> ParameterSets::Begin(const SetKey& key,
     return absl::AbortedError(
         absl::StrCat(key.ToString(), " has become that of another user; push again"));
   }
+  if (set.aborted) {
+    return absl::UnavailableError(absl::StrCat(key.ToString(), " is being removed; try again"));
+  }
   ++set.places;
   return Place(nullptr, [this, key](void*) { End(key); });
 }
@@ -59,7 +62,8 @@ absl::Status ParameterSets::CheckRoom(const SetKey& key) const {
 
 void ParameterSets::End(const SetKey& key) {
   MutexLock lock(mu_);
-  --sets_[key].places;
+  Set& set = sets_[key];
+  if (--set.places == 0) set.aborted = false;
   DropIfEmpty(key);
 }
 
@@ -76,7 +80,8 @@ ParameterSets::Set& ParameterSets::SetOf(const SetKey& key) {
 
 void ParameterSets::DropIfEmpty(const SetKey& key) {
   const auto set = sets_.find(key);
-  if (set == sets_.end() || set->second.places > 0 || !set->second.versions.empty()) return;
+  if (set == sets_.end() || set->second.places + set->second.damaged > 0) return;
+  if (!set->second.versions.empty()) return;
   if (set->second.highest > 0) gone_.emplace_back(key, set->second.highest);
   if (gone_.size() > kGoneKept) gone_.pop_front();
   sets_.erase(set);
@@ -87,25 +92,36 @@ uint64_t ParameterSets::NextNumber(const SetKey& key) {
   return ++sets_[key].highest;
 }
 
-void ParameterSets::Add(const SetKey& key, Version version) {
+void ParameterSets::AbortBegun(const SetKey& key) {
+  MutexLock lock(mu_);
+  const auto set = sets_.find(key);
+  if (set != sets_.end() && set->second.places > 0) set->second.aborted = true;
+}
+
+absl::Status ParameterSets::Add(const SetKey& key, Version version) {
   std::vector<std::function<void()>> woken;
   {
     MutexLock lock(mu_);
     const uint64_t number = version.description.version();
     Set& set = SetOf(key);
+    if (set.aborted) {
+      return absl::AbortedError(
+          absl::StrCat(key.ToString(), " was removed during the push; push again"));
+    }
     if (set.owner.empty()) set.owner = version.description.owner();
     set.highest = std::max(set.highest, number);
     versions_ += set.versions.insert_or_assign(number, std::move(version)).second ? 1 : 0;
     woken = TakeWoken(key, number);
   }
   for (const auto& then : woken) then();
+  return absl::OkStatus();
 }
 
 void ParameterSets::AddDamaged(const SetKey& key, uint64_t number) {
   MutexLock lock(mu_);
   Set& set = SetOf(key);
   set.highest = std::max(set.highest, number);
-  ++set.places;
+  ++set.damaged;
 }
 
 uint64_t ParameterSets::Erase(const SetKey& key, const std::vector<uint64_t>& versions,

@@ -52,12 +52,16 @@ class ParameterSets {
   explicit ParameterSets(const Limits& limits) : limits_(limits) {}
 
   // Begins a version of a set, which is a new one of `owner` if there is none. Must not outlive
-  // this. Errors: ResourceExhausted names the limit; Aborted the set has another owner.
+  // this. Errors: ResourceExhausted names the limit; Aborted the set has another owner; Unavailable
+  // the set is being removed.
   absl::StatusOr<Place> Begin(const SetKey& key, const std::string& owner) DP_EXCLUDES(mu_);
   // The number of the next version. The caller has a place in the set.
   uint64_t NextNumber(const SetKey& key) DP_EXCLUDES(mu_);
   // Makes a version known, and calls those who wait for it. Its number is in the description.
-  void Add(const SetKey& key, Version version) DP_EXCLUDES(mu_);
+  // Errors: Aborted the set was removed since the version was begun.
+  absl::Status Add(const SetKey& key, Version version) DP_EXCLUDES(mu_);
+  // No version of the set that has been begun becomes known.
+  void AbortBegun(const SetKey& key) DP_EXCLUDES(mu_);
   // A file that cannot be read has this number, which no other version gets.
   void AddDamaged(const SetKey& key, uint64_t number) DP_EXCLUDES(mu_);
   // Forgets versions, and returns the bytes of their files. Keeps that answer for the request_id;
@@ -98,7 +102,9 @@ class ParameterSets {
     std::map<uint64_t, Version> versions;  // by number
     std::string owner;                     // who began the first version
     uint64_t highest = 0;                  // number that was given: none comes twice
-    size_t places = 0;                     // pushes that go on, and damaged files
+    size_t places = 0;                     // versions that have been begun
+    bool aborted = false;                  // these must not become known
+    size_t damaged = 0;                    // files that cannot be read
   };
   struct Removal {
     SetKey key;

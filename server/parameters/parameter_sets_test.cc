@@ -34,7 +34,7 @@ class ParameterSetsTest : public ::testing::Test {
     version.description.set_owner(owner);
     version.description.set_version(sets_->NextNumber(key));
     const uint64_t number = version.description.version();
-    sets_->Add(key, std::move(version));
+    EXPECT_TRUE(sets_->Add(key, std::move(version)).ok());
     return absl::StrCat(number);
   }
   void Add(const SetKey& key, int versions) {

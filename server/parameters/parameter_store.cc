@@ -110,9 +110,16 @@ absl::StatusOr<v1::ParameterVersion> ParameterStore::Push::Finish(parameters::St
                                   .of_table = description_.has_table()};
   v1::ParameterVersion answer = known.description;
   DP_RETURN_IF_ERROR(SyncFolder(store_.dir_));  // the set's folder may be new
-  DP_RETURN_IF_ERROR(draft_->Place(std::move(description_), store_.FileOf(key_, answer.version())));
-  known.file_bytes = room_->Keep();
-  store_.sets_.Add(key_, std::move(known));
+  known.file_bytes = room_->bytes();
+  const std::filesystem::path file = store_.FileOf(key_, answer.version());
+  DP_RETURN_IF_ERROR(draft_->Place(std::move(description_), file));
+  if (const absl::Status added = store_.sets_.Add(key_, std::move(known)); !added.ok()) {
+    std::error_code error;
+    std::filesystem::remove(file, error);
+    if (error) LogLeft("parameters_not_removed", file, FolderError(file, error));
+    return added;
+  }
+  room_->Keep();
   store_.Prune(key_);
   return answer;
 }
@@ -168,7 +175,7 @@ absl::Status ParameterStore::LoadFolder(const std::filesystem::path& folder) {
                                     .file_bytes = file_bytes,
                                     .of_table = stored.has_table()};
     known.description.set_version(version);
-    sets_.Add(*key, std::move(known));
+    DP_RETURN_IF_ERROR(sets_.Add(*key, std::move(known)));
   }
   return error ? FolderError(folder, error) : absl::OkStatus();
 }
@@ -251,6 +258,13 @@ absl::StatusOr<uint64_t> ParameterStore::Remove(const SetKey& key, uint64_t vers
   DP_RETURN_IF_ERROR(failed);
   if (version == 0) RemoveFolder(key);
   return freed;
+}
+
+absl::Status ParameterStore::Drop(JobId job) {
+  const SetKey key = {.job = job};
+  sets_.AbortBegun(key);
+  const absl::Status removed = Remove(key, /*version=*/0).status();
+  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
 }
 
 std::vector<uint64_t> ParameterStore::NumbersOf(const SetKey& key) const {

@@ -126,6 +126,10 @@ class ParameterStore {
   absl::StatusOr<uint64_t> Remove(const SetKey& key, uint64_t version,
                                   const std::string& request_id = "");
 
+  // Removes the set of a job that is gone, and ends what is being pushed to it. Blocking.
+  // Errors: Internal.
+  absl::Status Drop(JobId job);
+
   // Moves the set of a job aside, to a folder beside it that is no set: another job may get its
   // number. Blocking. Errors: NotFound; Internal.
   absl::Status SetAside(JobId job);

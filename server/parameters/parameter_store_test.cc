@@ -159,6 +159,19 @@ TEST_F(ParameterStoreTest, RemovedVersionsAreGoneAndTheirNumbersAreNotTakenAgain
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "parameters" / "job-7"));
 }
 
+TEST_F(ParameterStoreTest, APushThatGoesOnDoesNotBringBackTheSetOfAJobThatIsGone) {
+  auto push = store_->Begin(kJob7, OneTensor(3), "a");
+  ASSERT_TRUE((*push)->Append("abc", ExtendCrc32c(0, "abc")).ok());
+  EXPECT_EQ(store_->Drop(JobId(7)), absl::OkStatus());
+  EXPECT_EQ(Push(kJob7, "two", "b").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ((*push)->Finish().status().code(), absl::StatusCode::kAborted);
+  push->reset();
+  EXPECT_TRUE(store_->jobs().empty());
+  EXPECT_EQ(store_->bytes(), 0u);
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "parameters" / "job-7"));
+  EXPECT_TRUE(Push(kJob7, "two", "b").ok());
+}
+
 TEST_F(ParameterStoreTest, ARepeatedRemovalGetsTheAnswerOfTheFirst) {
   ASSERT_TRUE(Push(kJob7, "one", "a").ok());
   const auto first = store_->Remove(kJob7, 0, "removal");

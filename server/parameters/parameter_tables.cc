@@ -40,7 +40,7 @@ std::vector<JobId> ParameterTables::jobs() const {
   return jobs;
 }
 
-void ParameterTables::Close(JobId job) {
+void ParameterTables::Close(JobId job, bool publish) {
   std::shared_ptr<TableThread> table;
   {
     MutexLock lock(mu_);
@@ -49,7 +49,7 @@ void ParameterTables::Close(JobId job) {
     table = std::move(known->second);
     tables_.erase(known);
   }
-  table->Stop(/*publish=*/true);
+  table->Stop(publish);
 }
 
 void ParameterTables::Stop() {

@@ -26,8 +26,8 @@ class ParameterTables {
   // Errors: FailedPrecondition the job has no open table.
   absl::StatusOr<std::shared_ptr<TableThread>> Find(JobId job) DP_EXCLUDES(mu_);
   std::vector<JobId> jobs() const DP_EXCLUDES(mu_);
-  // Ends the table of a job that is over, after its last state was written. Blocking.
-  void Close(JobId job) DP_EXCLUDES(mu_);
+  // Ends the table of a job that is over. `publish`: after its last state was written. Blocking.
+  void Close(JobId job, bool publish) DP_EXCLUDES(mu_);
   // Ends all tables, whose ranks hear Unavailable. Blocking; idempotent.
   void Stop() DP_EXCLUDES(mu_);
 

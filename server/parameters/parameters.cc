@@ -7,11 +7,11 @@
 namespace dp::server {
 
 absl::Status Parameters::Drop(std::vector<JobId> jobs) {
-  return threads.Submit([this, jobs = std::move(jobs)] {
+  return writers.Submit([this, jobs = std::move(jobs)] {
     for (const JobId job : jobs) {
-      tables.Close(job);
-      const absl::Status removed = store.Remove({.job = job}, /*version=*/0).status();
-      if (removed.ok() || absl::IsNotFound(removed)) continue;
+      tables.Close(job, /*publish=*/false);
+      const absl::Status removed = store.Drop(job);
+      if (removed.ok()) continue;
       Log(Severity::kWarning, "parameters_not_removed",
           {{"job", job.value()}, {"error", std::string(removed.message())}});
     }
@@ -20,8 +20,8 @@ absl::Status Parameters::Drop(std::vector<JobId> jobs) {
 
 absl::Status Parameters::Close(std::vector<JobId> jobs) {
   if (jobs.empty()) return absl::OkStatus();
-  return threads.Submit([this, jobs = std::move(jobs)] {
-    for (const JobId job : jobs) tables.Close(job);
+  return writers.Submit([this, jobs = std::move(jobs)] {
+    for (const JobId job : jobs) tables.Close(job, /*publish=*/true);
   });
 }
 

@@ -25,13 +25,15 @@ struct Parameters {
   static constexpr absl::Duration kStalled = absl::Seconds(60);
   // They copy and check chunks, and wait for the disk.
   static constexpr int kThreads = 4;
+  // They write states of tables, which are as large as models, and remove sets. Streams go on.
+  static constexpr int kWriters = 4;
 
   // Memory of all tables, where no flag sets it.
   static constexpr uint64_t kMemoryMax = uint64_t{4} << 30;
 
   explicit Parameters(std::filesystem::path dir, const ParameterLimits& limits = {},
                       std::function<uint64_t()> available = {}, uint64_t memory_max = kMemoryMax)
-      : store(std::move(dir), limits, std::move(available)), tables(store, threads, memory_max) {}
+      : store(std::move(dir), limits, std::move(available)), tables(store, writers, memory_max) {}
 
   // Removes the sets of these jobs soon; logs what cannot be removed. Errors: Unavailable.
   absl::Status Drop(std::vector<JobId> jobs);
@@ -39,7 +41,10 @@ struct Parameters {
   absl::Status Close(std::vector<JobId> jobs);
   // Ends what the service's threads do. The server must have stopped; `tables` before it, whose
   // answers end calls. Idempotent.
-  void Stop() { threads.Stop(); }
+  void Stop() {
+    writers.Stop();
+    threads.Stop();
+  }
 
   // In one answer of List: of at most 1 kB each, far from the bound on messages.
   int versions_of_page = 500;
@@ -47,6 +52,7 @@ struct Parameters {
   std::atomic<int> streams = 0;
   CallTimers timers;
   TaskThreads threads{"dp-parameters", kThreads};
+  TaskThreads writers{"dp-publish", kWriters};
   ParameterTables tables;  // last: its tables use the others
 };
 
