@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <utility>
@@ -9,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/id.h"
-
+#include "server/parameters/call_places.h"
 #include "server/parameters/call_timers.h"
 #include "server/parameters/parameter_store.h"
 #include "server/parameters/parameter_tables.h"
@@ -19,8 +18,14 @@ namespace dp::server {
 
 // The parts of the parameter service, for main and the RPCs. Thread-safe.
 struct Parameters {
-  // Streams that are open at a time; each holds a few chunks.
+  // Calls that move data at a time; each holds a few chunks. The others wait for their turn. The
+  // ranks of one job, or one person, leave a quarter to others.
   static constexpr int kStreamsMax = 512;
+  static constexpr int kStreamsOfOneMax = 384;
+  // Pulls that wait for a version or for values: two for each of 10,000 ranks. A rank needs one at
+  // a time, and leaves those of its broken connections until their time is over.
+  static constexpr int kWaitsMax = 20'000;
+  static constexpr int kWaitsOfCallerMax = 64;
   // A stream ends when its client sends or takes nothing for so long.
   static constexpr absl::Duration kStalled = absl::Seconds(60);
   // They copy and check chunks, and wait for the disk.
@@ -49,7 +54,8 @@ struct Parameters {
   // In one answer of List: of at most 1 kB each, far from the bound on messages.
   int versions_of_page = 500;
   ParameterStore store;
-  std::atomic<int> streams = 0;
+  CallPlaces streams{kStreamsMax, kStreamsOfOneMax, "streams of parameters open"};
+  CallPlaces waits{kWaitsMax, kWaitsOfCallerMax, "pulls of parameters that wait"};
   CallTimers timers;
   TaskThreads threads{"dp-parameters", kThreads};
   TaskThreads writers{"dp-publish", kWriters};

@@ -10,8 +10,8 @@
 namespace dp::server {
 namespace {
 
-// Each stream has one task at most, so this is more than there are streams.
-constexpr size_t kTasksMax = 4'096;
+// Each call has one task at most, so this is more than there are streams and pulls that wait.
+constexpr size_t kTasksMax = 32'768;
 
 }  // namespace
 

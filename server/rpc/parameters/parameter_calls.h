@@ -16,27 +16,6 @@
 
 namespace dp::server {
 
-// The place of a stream among those that are open. Thread-safe.
-class StreamSlot {
- public:
-  explicit StreamSlot(Parameters& parameters)
-      : parameters_(parameters), open_(++parameters.streams) {}
-  ~StreamSlot() { --parameters_.streams; }
-  StreamSlot(const StreamSlot&) = delete;
-  StreamSlot& operator=(const StreamSlot&) = delete;
-
-  // Errors: Unavailable there are too many.
-  absl::Status status() const {
-    if (open_ <= Parameters::kStreamsMax) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat("the coordinator has ", Parameters::kStreamsMax,
-                                               " streams of parameters open; try again later"));
-  }
-
- private:
-  Parameters& parameters_;
-  const int open_;
-};
-
 template <typename Request>
 SetKey KeyOf(const Request& request) {
   return {.job = JobId(request.job()), .name = request.name()};

@@ -1,4 +1,6 @@
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/checksum/crc32c.h"
@@ -72,27 +74,48 @@ class ParametersClient {
     std::string data;
     bool whole = true;  // every checksum matches
   };
-  Pulled Pull(const std::string& name, uint64_t since = 0, int timeout_s = 0,
-              uint64_t version = 0) {
+  struct OpenPull {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::PullParametersResponse>> reader;
+  };
+  std::unique_ptr<OpenPull> BeginPull(const std::string& name, uint64_t since = 0,
+                                      int timeout_s = 20, uint64_t version = 0) {
     v1::PullParametersRequest request;
     request.set_name(name);
     request.set_since(since);
     request.set_version(version);
     request.mutable_timeout()->set_seconds(timeout_s);
-    grpc::ClientContext context;
-    SetDeadline(context);
-    const auto reader = stub_->Pull(&context, request);
+    auto pull = std::make_unique<OpenPull>();
+    SetDeadline(pull->context);
+    pull->reader = stub_->Pull(&pull->context, request);
+    return pull;
+  }
+  Pulled Pull(const std::string& name, uint64_t since = 0, int timeout_s = 0,
+              uint64_t version = 0) {
+    return EndPull(*BeginPull(name, since, timeout_s, version));
+  }
+  static Pulled EndPull(OpenPull& pull) {
     Pulled pulled;
     v1::PullParametersResponse message;
     uint32_t crc = 0;
-    while (reader->Read(&message)) {
+    while (pull.reader->Read(&message)) {
       if (message.has_version()) pulled.version = message.version();
       crc = ExtendCrc32c(crc, message.data());
       pulled.whole = pulled.whole && (message.data().empty() || crc == message.crc32c());
       pulled.data += message.data();
     }
-    pulled.status = reader->Finish();
+    pulled.status = pull.reader->Finish();
     return pulled;
+  }
+  // A push of this message alone.
+  grpc::Status PushHeader(const v1::PushParametersRequest& header) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::PushParametersResponse response;
+    const auto writer = stub_->Push(&context, &response);
+    (void)writer->Write(header);
+    writer->WritesDone();
+    return writer->Finish();
   }
   Answered<v1::ListParametersResponse> List(const v1::ListParametersRequest& request) {
     return client_.Call(*stub_, &v1::Parameters::Stub::List, request);
@@ -120,6 +143,12 @@ class ParametersClient {
   ClusterClient& client_;
   std::unique_ptr<v1::Parameters::Stub> stub_;
 };
+
+// Returns once so many pulls wait.
+void AwaitWaiting(const Parameters& parameters, int pulls) {
+  const absl::Time deadline = absl::Now() + kLong;
+  while (parameters.waits.taken() != pulls) ASSERT_LT(absl::Now(), deadline);
+}
 
 class ParametersServiceTest : public ServicesFixture {
  protected:
@@ -189,6 +218,42 @@ TEST_F(ParametersServiceTest, APullWaitsForTheNextVersion) {
   EXPECT_EQ(pulled.data, "two") << pulled.status.error_message();
 }
 
+TEST_F(ParametersServiceTest, HundredsOfWaitingPullsLeaveRoomForAPush) {
+  constexpr int kPulls = 600;
+  static_assert(kPulls > Parameters::kStreamsMax);
+  ASSERT_TRUE(parameters().Push("one").ok());
+  std::vector<std::unique_ptr<ParametersClient::OpenPull>> pulls;
+  for (int i = 0; i < kPulls; ++i) pulls.push_back(parameters().BeginPull("gpt2", /*since=*/1));
+  AwaitWaiting(*parameters_, kPulls);
+  const auto pushed = parameters().Push("two", {.request = "b"});
+  ASSERT_TRUE(pushed.ok()) << pushed.status.error_message();
+  for (const auto& pull : pulls) {
+    const auto pulled = ParametersClient::EndPull(*pull);
+    ASSERT_EQ(pulled.data, "two") << pulled.status.error_message();
+  }
+}
+
+// A pull could not send it, with a chunk.
+TEST_F(ParametersServiceTest, AHeaderThatIsTooLargeNamesTheBound) {
+  v1::PushParametersRequest header;
+  header.set_name("gpt2");
+  header.set_request_id("a");
+  for (int i = 0; i < 39'000; ++i) header.add_tensors()->set_name(std::string(500, 'n'));
+  const grpc::Status refused = parameters().PushHeader(header);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), HasSubstr("give at most 18874368"));
+}
+
+TEST_F(ParametersServiceTest, ATensorWithoutANameIsNamed) {
+  v1::PushParametersRequest header;
+  header.set_name("gpt2");
+  header.set_request_id("a");
+  header.add_tensors()->set_type("U8");
+  const grpc::Status refused = parameters().PushHeader(header);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(refused.error_message(), "tensors: '' is no name; give 1 to 512 bytes of UTF-8");
+}
+
 TEST_F(ParametersServiceTest, WhatIsNotThereIsNamed) {
   EXPECT_EQ(parameters().Pull("none").status.error_message(),
             "set none has no parameters; see 'dpctl weights ls'");
@@ -240,6 +305,39 @@ TEST_F(ParametersAccessTest, ANamedSetBelongsToWhoPushedItFirst) {
   EXPECT_EQ(of_vic.Push("two", {.request = "b"}).status.error_code(),
             grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_THAT(of_ann.List(), testing::ElementsAre("gpt2"));
+}
+
+TEST_F(ParametersAccessTest, OneCallersWaitsLeaveRoomForOthers) {
+  const auto ann = As({Role::kUser, "ann"}), vic = As({Role::kViewer, "vic"});
+  ParametersClient of_ann(*ann), of_vic(*vic);
+  ASSERT_TRUE(of_ann.Push("one").ok());
+  std::vector<std::unique_ptr<ParametersClient::OpenPull>> pulls;
+  for (int i = 0; i < Parameters::kWaitsOfCallerMax; ++i) {
+    pulls.push_back(of_ann.BeginPull("gpt2", /*since=*/1));
+  }
+  AwaitWaiting(*parameters_, Parameters::kWaitsOfCallerMax);
+  const auto refused = of_ann.Pull("gpt2", /*since=*/1, /*timeout_s=*/20);
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(refused.status.error_message(),
+            "user ann has 64 pulls of parameters that wait, which is the limit; try again later");
+  pulls.push_back(of_vic.BeginPull("gpt2", /*since=*/1));
+  AwaitWaiting(*parameters_, Parameters::kWaitsOfCallerMax + 1);
+  ASSERT_TRUE(of_ann.Push("two", {.request = "b"}).ok());
+  for (const auto& pull : pulls) EXPECT_EQ(ParametersClient::EndPull(*pull).data, "two");
+}
+
+TEST_F(ParametersAccessTest, AWaitGivesNothingToACallerWhoMayNoLongerPull) {
+  const auto ann = As({Role::kUser, "ann"}), vic = As({Role::kViewer, "vic"});
+  ParametersClient of_ann(*ann), of_vic(*vic);
+  ASSERT_TRUE(of_ann.Push("one").ok());
+  const auto pull = of_vic.BeginPull("gpt2", /*since=*/1);
+  AwaitWaiting(*parameters_, 1);
+  (void)Revoked({Role::kViewer, "vic"});
+  ASSERT_TRUE(of_ann.Push("two", {.request = "b"}).ok());
+  const auto pulled = ParametersClient::EndPull(*pull);
+  EXPECT_EQ(pulled.status.error_code(), grpc::StatusCode::UNAUTHENTICATED)
+      << pulled.status.error_message();
+  EXPECT_EQ(pulled.data, "");
 }
 
 TEST_F(ParametersAccessTest, ARankHasTheSetOfItsJobAndGeneration) {

@@ -11,50 +11,8 @@
 
 namespace dp::server {
 
-PushGradientsCall::PushGradientsCall(Admission admission, Parameters& parameters,
-                                     grpc::CallbackServerContext& context,
-                                     v1::PushGradientsResponse& response)
-    : admission_(std::move(admission)),
-      parameters_(parameters),
-      response_(response),
-      slot_(parameters),
-      progress_(parameters.timers, context) {}
-
-void PushGradientsCall::Start() {
-  self_ = shared_from_this();
-  if (const absl::Status open = slot_.status(); !open.ok()) return Finish(ToGrpc(open));
-  Read();
-}
-
-void PushGradientsCall::Read() {
-  progress_.Await(shared_from_this());
-  StartRead(&request_);
-}
-
-void PushGradientsCall::OnReadDone(bool ok) {
-  progress_.Came();
-  if (ok) return FinishOnError(begun_ ? Submit(&PushGradientsCall::Take) : Ask());
-  if (begun_) return FinishOnError(Submit(&PushGradientsCall::Complete));
-  Finish(ToGrpc(absl::InvalidArgumentError("the stream has ended before its first message")));
-}
-
-void PushGradientsCall::FinishOnError(const absl::Status& status) {
-  if (!status.ok()) Finish(ToGrpc(status));
-}
-
-absl::Status PushGradientsCall::Submit(absl::Status (PushGradientsCall::*step)()) {
-  return parameters_.threads.Submit(
-      [self = shared_from_this(), step] { self->FinishOnError((*self.*step)()); });
-}
-
-absl::Status PushGradientsCall::Ask() {
-  begun_ = true;
-  header_ = request_;
-  header_.clear_data();
-  admission_ = admission_.About(AccessObject::Of(RankKeyOf(header_)));
-  return admission_.Ask([self = shared_from_this()](const absl::Status& status, const View& view) {
-    self->FinishOnError(status.ok() ? self->Admitted(view) : status);
-  });
+Admission PushGradientsCall::AboutHeader() const {
+  return admission_.About(AccessObject::Of(RankKeyOf(header_)));
 }
 
 absl::Status PushGradientsCall::Admitted(const View& view) {
@@ -62,8 +20,8 @@ absl::Status PushGradientsCall::Admitted(const View& view) {
   SetHeader(view, &response_);
   DP_ASSIGN_OR_RETURN(table_, parameters_.tables.Find(JobId(header_.job())));
   return table_->Begin(from(), header_.number(),
-                       [self = shared_from_this()](absl::StatusOr<TableThread::Place> place) {
-                         self->Placed(std::move(place));
+                       [self = shared_from_this(), this](absl::StatusOr<TableThread::Place> place) {
+                         Placed(std::move(place));
                        });
 }
 
@@ -72,7 +30,7 @@ void PushGradientsCall::Placed(absl::StatusOr<TableThread::Place> place) {
   place_ = *std::move(place);
   response_.set_next(place_.next);
   if (!place_.take) return Finish(grpc::Status::OK);
-  FinishOnError(Submit(&PushGradientsCall::Take));
+  Stream([this] { return Take(); });
 }
 
 absl::Status PushGradientsCall::Take() {
@@ -107,7 +65,7 @@ absl::Status PushGradientsCall::Complete() {
                              .leaving = header_.leaving()};
   return table_->Push(
       from(), header_.number(), std::move(data_), note,
-      [self = shared_from_this()](const absl::StatusOr<uint64_t>& next) { self->Pushed(next); });
+      [self = shared_from_this(), this](const absl::StatusOr<uint64_t>& next) { Pushed(next); });
 }
 
 void PushGradientsCall::Pushed(const absl::StatusOr<uint64_t>& next) {

@@ -7,55 +7,12 @@
 #include "server/convert/convert_call.h"
 
 namespace dp::server {
-PushParametersCall::PushParametersCall(Admission admission, Parameters& parameters,
-                                       grpc::CallbackServerContext& context,
-                                       v1::PushParametersResponse& response)
-    : admission_(std::move(admission)),
-      parameters_(parameters),
-      response_(response),
-      slot_(parameters),
-      progress_(parameters.timers, context) {}
-
-void PushParametersCall::Start() {
-  self_ = shared_from_this();
-  if (const absl::Status open = slot_.status(); !open.ok()) return Finish(ToGrpc(open));
-  Read();
-}
-
-void PushParametersCall::Read() {
-  progress_.Await(shared_from_this());
-  StartRead(&request_);
-}
-
-void PushParametersCall::OnReadDone(bool ok) {
-  progress_.Came();
-  if (ok) return FinishOnError(begun_ ? Submit(&PushParametersCall::Take) : Ask());
-  if (begun_) return FinishOnError(Submit(&PushParametersCall::Complete));
-  Finish(ToGrpc(absl::InvalidArgumentError("the stream has ended before its first message")));
-}
-
-void PushParametersCall::FinishOnError(const absl::Status& status) {
-  if (!status.ok()) Finish(ToGrpc(status));
-}
-
-absl::Status PushParametersCall::Submit(absl::Status (PushParametersCall::*step)()) {
-  return parameters_.threads.Submit(
-      [self = shared_from_this(), step] { self->FinishOnError((*self.*step)()); });
-}
-
-absl::Status PushParametersCall::Ask() {
-  begun_ = true;
-  header_ = request_;
-  header_.clear_data();
-  if (admission_.caller().kind == Caller::Kind::kRank && key().job.valid()) {
-    admission_ = admission_.About(AccessObject::Of(
-        core::RankKey{JobId(header_.job()), Generation(header_.generation()), header_.rank()}));
-  } else {
-    admission_ = About(admission_, key(), parameters_.store);
+Admission PushParametersCall::AboutHeader() const {
+  if (admission_.caller().kind != Caller::Kind::kRank || !key().job.valid()) {
+    return About(admission_, key(), parameters_.store);
   }
-  return admission_.Ask([self = shared_from_this()](const absl::Status& status, const View& view) {
-    self->FinishOnError(status.ok() ? self->Admitted(view) : status);
-  });
+  return admission_.About(AccessObject::Of(
+      core::RankKey{JobId(header_.job()), Generation(header_.generation()), header_.rank()}));
 }
 
 absl::Status PushParametersCall::Admitted(const View& view) {
@@ -70,7 +27,8 @@ absl::Status PushParametersCall::Admitted(const View& view) {
   }
   if (admission_.caller().is_person()) owner_ = admission_.caller().identity.name;
   SetHeader(view, &response_);
-  return Submit(&PushParametersCall::Begin);
+  Stream([this] { return Begin(); });
+  return absl::OkStatus();
 }
 
 absl::Status PushParametersCall::Begin() {
