@@ -127,6 +127,13 @@ TEST_F(ParameterStoreTest, APushBeyondTheBoundNamesTheFlag) {
   EXPECT_EQ(store_->bytes(), 0u);
 }
 
+TEST_F(ParameterStoreTest, ADescriptionThatNoPullCouldSendIsRejected) {
+  v1::ParameterVersion version;
+  for (int i = 0; i < 39'000; ++i) version.add_tensors()->set_name(std::string(500, 'n'));
+  EXPECT_THAT(store_->Begin(kJob7, version, "a").status().message(),
+              HasSubstr("give at most 18874368"));
+}
+
 TEST_F(ParameterStoreTest, PushesLeaveTheReserveOfTheDisk) {
   Open({.disk_reserve = 1'000'000}, [] { return uint64_t{1'010'000}; });
   EXPECT_TRUE(Push(kJob7, "small", "a").ok());

@@ -233,17 +233,6 @@ TEST_F(ParametersServiceTest, HundredsOfWaitingPullsLeaveRoomForAPush) {
   }
 }
 
-// A pull could not send it, with a chunk.
-TEST_F(ParametersServiceTest, AHeaderThatIsTooLargeNamesTheBound) {
-  v1::PushParametersRequest header;
-  header.set_name("gpt2");
-  header.set_request_id("a");
-  for (int i = 0; i < 39'000; ++i) header.add_tensors()->set_name(std::string(500, 'n'));
-  const grpc::Status refused = parameters().PushHeader(header);
-  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(refused.error_message(), HasSubstr("give at most 18874368"));
-}
-
 TEST_F(ParametersServiceTest, ATensorWithoutANameIsNamed) {
   v1::PushParametersRequest header;
   header.set_name("gpt2");
