@@ -1,17 +1,27 @@
 #include "server/parameters/parameter_memory.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 
 namespace dp::server {
 
 absl::StatusOr<ParameterMemory::Share> ParameterMemory::Take(JobId job, uint64_t bytes) {
+  Share share;
+  DP_RETURN_IF_ERROR(Resize(job, bytes, share));
+  return share;
+}
+
+absl::Status ParameterMemory::Resize(JobId job, uint64_t bytes, Share& share) {
   uint64_t free = 0;
   {
     MutexLock lock(mu_);
-    free = bytes_max_ - taken_;
+    free = bytes_max_ - taken_ + share.bytes_;
     if (bytes <= free) {
       taken_ += bytes;
-      return Share(*this, bytes);
+      taken_ -= share.bytes_;
+      share.memory_ = this;
+      share.bytes_ = bytes;
+      return absl::OkStatus();
     }
   }
   return absl::ResourceExhaustedError(

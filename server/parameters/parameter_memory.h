@@ -30,8 +30,6 @@ class ParameterMemory {
 
    private:
     friend class ParameterMemory;
-    Share(ParameterMemory& memory, uint64_t bytes) : memory_(&memory), bytes_(bytes) {}
-
     ParameterMemory* memory_ = nullptr;
     uint64_t bytes_ = 0;
   };
@@ -40,6 +38,9 @@ class ParameterMemory {
 
   // Errors: ResourceExhausted names the job, the bytes asked, the bytes free and the flag.
   absl::StatusOr<Share> Take(JobId job, uint64_t bytes) DP_EXCLUDES(mu_);
+  // Takes or gives back what `share`, of this memory or empty, lacks or has too many. Errors: as
+  // Take, and `share` stays as it is.
+  absl::Status Resize(JobId job, uint64_t bytes, Share& share) DP_EXCLUDES(mu_);
   uint64_t taken() const DP_EXCLUDES(mu_);
 
  private:
