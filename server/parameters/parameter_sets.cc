@@ -233,7 +233,7 @@ std::optional<v1::ParameterVersion> ParameterSets::FindPushed(const SetKey& key,
   const Set* const set = FindSet(key);
   if (set == nullptr || request_id.empty()) return std::nullopt;
   for (const auto& [number, version] : set->versions) {
-    if (version.request_id == request_id) return version.description;
+    if (!version.of_table && version.request_id == request_id) return version.description;
   }
   return std::nullopt;
 }

@@ -82,7 +82,8 @@ class ParameterSets {
   absl::StatusOr<uint64_t> LatestTable(const SetKey& key) const;
   // Versions that are states of a table, but the latest `kept`.
   std::vector<uint64_t> SurplusOfTable(const SetKey& key, int kept) const;
-  // The version of the set that this push made, if it is still there.
+  // The version of the set that this push made, if it is still there. None is the state of a table:
+  // releases before gave those request ids that a push may have, too.
   std::optional<v1::ParameterVersion> FindPushed(const SetKey& key,
                                                  const std::string& request_id) const;
   // The answer of the removal with this request_id.
