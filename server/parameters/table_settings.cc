@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kFloatsMax = int64_t{1} << 40;
 constexpr int kRanksMax = 1'000'000;
 constexpr int64_t kTailMax = 64;
+constexpr int64_t kStepsMax = int64_t{1} << 40;  // times kRanksMax, it fits as well
 
 absl::Status Wrong(absl::string_view field, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("settings.", field, ": ", what));
@@ -103,21 +104,33 @@ absl::Status CheckLayout(const v1::TableSettings& settings) {
   return absl::OkStatus();
 }
 
-// Rejects schedules that would divide by zero, or run back in time.
+absl::Status CheckCount(absl::string_view field, int64_t count, int64_t min) {
+  if (count >= min && count <= kStepsMax) return absl::OkStatus();
+  return Wrong(field, absl::StrCat(count, " is not from ", min, " to ", kStepsMax));
+}
+
+absl::Status CheckMarks(absl::string_view field,
+                        const google::protobuf::RepeatedField<int64_t>& marks) {
+  for (const int64_t mark : marks) DP_RETURN_IF_ERROR(CheckCount(field, mark, 0));
+  return absl::OkStatus();
+}
+
+// Rejects schedules that would divide by zero, run back in time, or overflow.
 absl::Status CheckSchedule(const v1::TableSchedule& schedule) {
-  if (schedule.steps_of_epoch() < 1 || schedule.steps_total() < 1) {
-    return Wrong("schedule", "steps_of_epoch and steps_total must be at least 1");
-  }
-  if (schedule.warmup_steps() < 0 || schedule.cosine().steps() < 0 ||
-      schedule.linear().steps() < 0) {
-    return Wrong("schedule", "a number of steps is below 0");
-  }
+  DP_RETURN_IF_ERROR(CheckCount("schedule.steps_of_epoch", schedule.steps_of_epoch(), 1));
+  DP_RETURN_IF_ERROR(CheckCount("schedule.steps_total", schedule.steps_total(), 1));
+  DP_RETURN_IF_ERROR(CheckCount("schedule.warmup_steps", schedule.warmup_steps(), 0));
+  DP_RETURN_IF_ERROR(CheckCount("schedule.cosine.steps", schedule.cosine().steps(), 0));
+  DP_RETURN_IF_ERROR(CheckCount("schedule.linear.steps", schedule.linear().steps(), 0));
   const v1::TableSchedule::Steps& step = schedule.step();
-  if (schedule.has_step() && (step.every_steps() < 0 || step.every_epochs() < 0 ||
-                              step.every_steps() + step.every_epochs() < 1)) {
+  DP_RETURN_IF_ERROR(CheckCount("schedule.step.every_steps", step.every_steps(), 0));
+  DP_RETURN_IF_ERROR(CheckCount("schedule.step.every_epochs", step.every_epochs(), 0));
+  if (schedule.has_step() && step.every_steps() + step.every_epochs() < 1) {
     return Wrong("schedule.step", "every_steps or every_epochs must be at least 1");
   }
-  return absl::OkStatus();
+  const v1::TableSchedule::Steps& marks = schedule.multi_step();
+  DP_RETURN_IF_ERROR(CheckMarks("schedule.multi_step.at_steps", marks.at_steps()));
+  return CheckMarks("schedule.multi_step.at_epochs", marks.at_epochs());
 }
 
 absl::Status Check(const v1::TableSettings& settings) {
@@ -135,7 +148,7 @@ absl::Status Check(const v1::TableSettings& settings) {
     return Wrong("tail", absl::StrCat(settings.tail(), " is not from 0 to ", kTailMax));
   }
   if (settings.max_staleness() < 0) return Wrong("max_staleness", "it is below 0");
-  if (settings.publish_every() < 1) return Wrong("publish_every", "it is below 1");
+  DP_RETURN_IF_ERROR(CheckCount("publish_every", settings.publish_every(), 1));
   DP_RETURN_IF_ERROR(CheckSchedule(settings.schedule()));
   if (settings.parameters_size() > kParameterTensorsMax) return Wrong("parameters", "too many");
   return CheckLayout(settings);
@@ -185,7 +198,6 @@ absl::Status CheckSame(const v1::TableSettings& before, const v1::TableSettings&
 v1::TableState ToProto(const TableProgress& progress, const TableProgress& durable) {
   v1::TableState state;
   state.set_steps(progress.steps);
-  state.set_durable(static_cast<uint64_t>(std::max<int64_t>(durable.steps, 0)));
   state.mutable_tail()->Assign(progress.tail.begin(), progress.tail.end());
   state.set_gradient_norm(progress.gradient_norm);
   state.set_epoch_loss_sum(progress.note.epoch_loss_sum);
@@ -196,8 +208,15 @@ v1::TableState ToProto(const TableProgress& progress, const TableProgress& durab
   return state;
 }
 
-TableProgress ProgressOf(const v1::TableState& state) {
+TableProgress ProgressOf(const parameters::StoredTable& stored) {
+  const v1::TableState& state = stored.state();
+  const int64_t gradients =
+      stored.settings().mode() == v1::TABLE_MODE_SYNC ? 1 : std::max(stored.settings().ranks(), 1);
+  const bool known = stored.has_training_steps();
   return {.steps = state.steps(),
+          .training_steps = known ? stored.training_steps() : state.steps() / gradients,
+          .gradients_since = known ? stored.gradients_since() : state.steps() % gradients,
+          .pushed = {stored.pushed().begin(), stored.pushed().end()},
           .tail = {state.tail().begin(), state.tail().end()},
           .gradient_norm = state.gradient_norm(),
           .note = {.epoch_loss_sum = state.epoch_loss_sum(),

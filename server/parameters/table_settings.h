@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "dp/v1/parameters.pb.h"
 #include "server/parameters/core/gradient_table.h"
+#include "server/parameters/parameter_file.pb.h"
 
 // Settings and state of tables, as messages and as values of the core. Pure.
 
@@ -23,6 +24,6 @@ uint64_t MemoryOf(const TableOptions& options);
 absl::Status CheckSame(const v1::TableSettings& before, const v1::TableSettings& now);
 
 v1::TableState ToProto(const TableProgress& progress, const TableProgress& durable);
-TableProgress ProgressOf(const v1::TableState& state);
+TableProgress ProgressOf(const parameters::StoredTable& stored);
 
 }  // namespace dp::server

@@ -3,12 +3,9 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/checksum/crc32c.h"
-#include "base/limits.h"
 #include "base/overloaded.h"
 #include "base/program/log.h"
 #include "base/status.h"
@@ -23,92 +20,37 @@ constexpr size_t kQueueCapacity = 4'096;
 // A disk that was full is tried again so often.
 constexpr absl::Duration kWriteAgain = absl::Seconds(2);
 
-absl::string_view BytesOf(absl::Span<const float> floats) {
-  return {reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)};
-}
-
-// The values of all parameters, without the gaps between them, chunk by chunk.
-class PackedValues {
- public:
-  PackedValues(const engine::ParameterLayout& layout, absl::Span<const float> values)
-      : layout_(layout), values_(values) {}
-
-  // Fills `chunk`; empty at the end.
-  void Next(std::string& chunk) {
-    chunk.clear();
-    while (chunk.size() < kParameterChunkBytes && at_ < layout_.parameters.size()) {
-      const engine::Parameter& parameter = layout_.parameters[at_];
-      const absl::string_view rest = BytesOf(values_.subspan(static_cast<size_t>(parameter.offset),
-                                                             static_cast<size_t>(parameter.size)))
-                                         .substr(offset_);
-      const absl::string_view part = rest.substr(0, kParameterChunkBytes - chunk.size());
-      chunk.append(part.data(), part.size());
-      offset_ += part.size();
-      if (part.size() < rest.size()) continue;
-      ++at_;
-      offset_ = 0;
-    }
-  }
-
- private:
-  const engine::ParameterLayout& layout_;
-  const absl::Span<const float> values_;
-  size_t at_ = 0;      // the parameter
-  size_t offset_ = 0;  // bytes within it
-};
-
-// The reverse: writes chunks to where the parameters lie.
-class UnpackedValues {
- public:
-  UnpackedValues(const engine::ParameterLayout& layout, absl::Span<float> values)
-      : layout_(layout), values_(values) {}
-
-  void Add(absl::string_view chunk) {
-    while (!chunk.empty() && at_ < layout_.parameters.size()) {
-      const engine::Parameter& parameter = layout_.parameters[at_];
-      const size_t bytes = static_cast<size_t>(parameter.size) * sizeof(float);
-      const absl::string_view part = chunk.substr(0, bytes - offset_);
-      char* const place = reinterpret_cast<char*>(values_.data() + parameter.offset);
-      std::memcpy(place + offset_, part.data(), part.size());
-      chunk.remove_prefix(part.size());
-      offset_ += part.size();
-      if (offset_ < bytes) return;
-      ++at_;
-      offset_ = 0;
-    }
-  }
-
- private:
-  const engine::ParameterLayout& layout_;
-  const absl::Span<float> values_;
-  size_t at_ = 0;
-  size_t offset_ = 0;
-};
-
-v1::ParameterVersion DescriptionOf(const engine::ParameterLayout& layout) {
-  v1::ParameterVersion version;
-  for (const engine::Parameter& parameter : layout.parameters) {
-    v1::ParameterTensor* const tensor = version.add_tensors();
-    tensor->set_name(parameter.name);
-    tensor->set_type("F32");
-    tensor->mutable_shape()->Assign(parameter.shape.begin(), parameter.shape.end());
-    tensor->set_bytes(static_cast<uint64_t>(parameter.size) * sizeof(float));
-  }
-  return version;
+absl::Status OfJob(JobId job, const absl::Status& status) {
+  if (status.ok()) return status;
+  return {status.code(), absl::StrCat("job ", job.ToString(), ": ", status.message())};
 }
 
 }  // namespace
 
-struct TableThread::Writing {
-  JobId job;
-  Generation generation;
-  v1::TableSettings settings;
-  engine::ParameterLayout layout;
-  TableProgress progress;
-  Values values;
-  std::vector<std::string> names;
-  std::vector<std::vector<float>> arrays;
-};
+bool TableThread::WrittenSlot::Begin() {
+  MutexLock lock(mu_);
+  begun_ = !dropped_;
+  return begun_;
+}
+
+void TableThread::WrittenSlot::Put(Written written) {
+  MutexLock lock(mu_);
+  begun_ = false;
+  written_ = std::move(written);
+  there_.NotifyAll();
+}
+
+std::optional<TableThread::Written> TableThread::WrittenSlot::Take() {
+  MutexLock lock(mu_);
+  return std::exchange(written_, std::nullopt);
+}
+
+std::optional<TableThread::Written> TableThread::WrittenSlot::AwaitOrDrop() {
+  MutexLock lock(mu_);
+  while (begun_) there_.Wait(mu_);
+  dropped_ = true;
+  return std::exchange(written_, std::nullopt);
+}
 
 TableThread::TableThread(JobId job, ParameterStore& store, ParameterMemory& memory,
                          TaskThreads& tasks, const Clock& clock)
@@ -164,31 +106,27 @@ void TableThread::Run() {
     const absl::Duration wait = std::max(NextAt() - clock_.Now(), absl::ZeroDuration());
     std::vector<Item> items = queue_->DrainFor(wait);
     if (items.empty() && queue_->closed()) break;
+    if (std::optional<Written> written = written_->Take()) EndPublish(*std::move(written));
     for (Item& item : items) std::visit([this](auto& each) { Take(each); }, item);
     const absl::Time now = clock_.Now();
-    AnswerPublishes();
     PublishIfDue(now);
+    AnswerPublishes();
+    AnswerOpens();
     AnswerPulls(now);
   }
-  const bool dirty = table_ != nullptr && table_->progress().steps > table_->durable().steps;
-  if (publish_at_end_ && dirty) {
-    snapshot_ = Snapshot();
-    const Writing writing = {job_,
-                             generation_,
-                             settings_,
-                             options_->layout,
-                             table_->progress(),
-                             snapshot_,
-                             ArrayNames(options_->optimizer),
-                             table_->arrays()};
-    const absl::Status written = Write(store_, writing).status();
-    if (!written.ok()) {
-      Log(Severity::kError, "table_not_published",
-          {{"job", job_.value()}, {"error", std::string(written.message())}});
-    }
-  }
+  if (publish_at_end_) PublishLast();
   AnswerAllEnded();
   Free();
+}
+
+// The store gives versions their numbers as they end, so an older state must have ended before.
+void TableThread::PublishLast() {
+  if (std::optional<Written> written = written_->AwaitOrDrop()) EndPublish(*std::move(written));
+  if (table_ == nullptr || table_->progress().steps <= table_->durable().steps) return;
+  const absl::Status written = WriteTable(store_, Version()).status();
+  if (written.ok()) return;
+  Log(Severity::kError, "table_not_published",
+      {{"job", job_.value()}, {"error", std::string(written.message())}});
 }
 
 absl::Time TableThread::NextAt() const {
@@ -198,11 +136,27 @@ absl::Time TableThread::NextAt() const {
   return next;
 }
 
-void TableThread::Take(OpenItem& item) { item.done(OpenFor(item)); }
 void TableThread::Take(BeginItem& item) { item.done(PlaceFor(item)); }
 void TableThread::Take(PushItem& item) { item.done(Accept(item)); }
 
-absl::StatusOr<TableThread::Opened> TableThread::OpenFor(const OpenItem& item) {
+void TableThread::Take(OpenItem& item) {
+  if (const absl::Status status = CheckOpening(item); !status.ok()) return item.done(status);
+  // A rank waits in one call.
+  const auto former = std::find_if(opens_.begin(), opens_.end(), [&item](const OpenItem& each) {
+    return each.from.rank == item.from.rank;
+  });
+  if (former != opens_.end()) {
+    former->done(
+        absl::UnavailableError(absl::StrCat("job ", job_.ToString(), ": rank ", item.from.rank,
+                                            " has opened its table again meanwhile")));
+    opens_.erase(former);
+  }
+  item.attempts = attempts_;
+  write_again_at_ = absl::InfinitePast();
+  opens_.push_back(std::move(item));
+}
+
+absl::Status TableThread::CheckOpening(const OpenItem& item) {
   if (item.from.generation != generation_ || !options_) {
     DP_RETURN_IF_ERROR(BeginGeneration(item));
   } else if (settings_.SerializeAsString() != item.settings.SerializeAsString()) {
@@ -210,16 +164,33 @@ absl::StatusOr<TableThread::Opened> TableThread::OpenFor(const OpenItem& item) {
         absl::StrCat("job ", job_.ToString(), ": rank ", item.from.rank,
                      " has other settings than the rank that opened the table"));
   }
-  if (item.from.rank < 0 || item.from.rank >= options_->ranks) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", item.from.rank, " is not below ",
-                                                   options_->ranks, ", the ranks of the table"));
+  if (item.from.rank >= 0 && item.from.rank < options_->ranks) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("rank ", item.from.rank, " is not below ",
+                                                 options_->ranks, ", the ranks of the table"));
+}
+
+void TableThread::AnswerOpens() {
+  std::vector<OpenItem> waiting;
+  for (OpenItem& open : opens_) {
+    if (auto answer = AnswerTo(open)) {
+      open.done(*std::move(answer));
+    } else {
+      waiting.push_back(std::move(open));
+    }
   }
-  Opened opened;
-  opened.initial = table_ == nullptr;
-  if (table_ == nullptr) return opened;
-  opened.next = table_->Next(item.from.rank);
-  opened.state = ToProto(table_->progress(), table_->durable());
-  return opened;
+  opens_ = std::move(waiting);
+}
+
+std::optional<absl::StatusOr<TableThread::Opened>> TableThread::AnswerTo(const OpenItem& open) {
+  using Answer = absl::StatusOr<Opened>;
+  if (const absl::Status still = CheckOpen(open.from); !still.ok()) return Answer(still);
+  if (table_ == nullptr) return Answer(Opened{.initial = true});
+  if (table_->durable().steps < 0) {
+    if (FailedSince(open.attempts)) return Answer(write_failed_);
+    return std::nullopt;
+  }
+  return Answer(Opened{.next = table_->Next(open.from.rank),
+                       .state = ToProto(table_->progress(), table_->durable())});
 }
 
 absl::Status TableThread::BeginGeneration(const OpenItem& item) {
@@ -230,61 +201,48 @@ absl::Status TableThread::BeginGeneration(const OpenItem& item) {
   }
   DP_ASSIGN_OR_RETURN(TableOptions options, OptionsOf(item.settings));
   if (options_) DP_RETURN_IF_ERROR(CheckSame(settings_, item.settings));
+  DP_RETURN_IF_ERROR(memory_.Resize(job_, MemoryOf(options), share_));
   std::optional<GradientTable::State> state;
   if (table_ != nullptr) {
     state = {.progress = ForRanks(table_->progress(), options.ranks),
-             .durable = ForRanks(table_->durable(), options.ranks),
              .values = {table_->values().begin(), table_->values().end()},
              .arrays = table_->arrays()};
+    // Otherwise this state becomes durable before anybody goes on from it.
+    const bool durable = on_disk_ && ForRanks(*on_disk_, options.ranks) == state->progress;
+    if (durable) state->durable = state->progress;
   }
   table_.reset();
-  share_ = {};
-  options_.reset();
-  DP_ASSIGN_OR_RETURN(share_, memory_.Take(job_, MemoryOf(options)));
   options_ = std::move(options);
   settings_ = item.settings;
   generation_ = item.from.generation;
   places_.assign(static_cast<size_t>(options_->ranks), {});
-  const absl::Status begun = state ? Make(*std::move(state)) : Load();
-  if (!begun.ok()) Free();
-  return begun;
+  lent_.assign(static_cast<size_t>(options_->ranks), {});
+  write_failed_ = absl::OkStatus();
+  if (state) {
+    Make(*std::move(state));
+    return absl::OkStatus();
+  }
+  const absl::Status loaded = Load();
+  if (!loaded.ok()) Free();
+  return loaded;
 }
 
-absl::Status TableThread::Make(GradientTable::State state) {
+void TableThread::Make(GradientTable::State state) {
   table_ = std::make_unique<GradientTable>(*options_, std::move(state));
   snapshot_.reset();
-  return absl::OkStatus();
 }
 
 // The state that was published last, if there is one.
 absl::Status TableThread::Load() {
-  const SetKey key = {.job = job_};
-  const absl::StatusOr<uint64_t> version = store_.LatestTable(key);
-  if (absl::IsNotFound(version.status())) return absl::OkStatus();
-  DP_RETURN_IF_ERROR(version.status());
-  DP_ASSIGN_OR_RETURN(const VersionReader reader, store_.Open(key, *version));
-  const parameters::StoredTable& stored = reader.description().table();
-  DP_RETURN_IF_ERROR(CheckSame(stored.settings(), settings_));
-  GradientTable::State state = {.progress = ProgressOf(stored.state())};
-  state.progress.pushed = {stored.pushed().begin(), stored.pushed().end()};
-  state.progress = ForRanks(std::move(state.progress), options_->ranks);
-  state.durable = state.progress;
-  state.values.resize(static_cast<size_t>(options_->layout.size));
-  UnpackedValues unpacked(options_->layout, absl::MakeSpan(state.values));
-  for (int i = 0; i < reader.chunks(); ++i) {
-    DP_ASSIGN_OR_RETURN(const std::string chunk, reader.Chunk(i, /*check=*/true));
-    unpacked.Add(chunk);
-  }
-  std::vector<float> arrays(state.values.size() * static_cast<size_t>(stored.arrays_size()));
-  DP_RETURN_IF_ERROR(reader.ReadArrays(
-      absl::MakeSpan(reinterpret_cast<char*>(arrays.data()), arrays.size() * sizeof(float))));
-  for (size_t i = 0; i < static_cast<size_t>(stored.arrays_size()); ++i) {
-    const auto begin = arrays.begin() + static_cast<std::ptrdiff_t>(i * state.values.size());
-    state.arrays.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(state.values.size()));
-  }
-  published_ = reader.description().version();
-  published_->clear_tensors();
-  return Make(std::move(state));
+  DP_ASSIGN_OR_RETURN(std::optional<LoadedTable> loaded,
+                      ReadLatestTable(store_, job_, settings_, *options_));
+  if (!loaded) return absl::OkStatus();
+  on_disk_ = loaded->state.progress;
+  published_ = std::move(loaded->version);
+  loaded->state.progress = ForRanks(*on_disk_, options_->ranks);
+  loaded->state.durable = loaded->state.progress;
+  Make(std::move(loaded->state));
+  return absl::OkStatus();
 }
 
 absl::Status TableThread::CheckOpen(const From& from) const {
@@ -337,10 +295,12 @@ absl::StatusOr<TableThread::Place> TableThread::PlaceFor(const BeginItem& item) 
     place.take = verdict == GradientTable::Verdict::kTake;
   }
   if (!place.take) return place;
-  if (places_[rank].lock() != nullptr) {
-    return absl::UnavailableError(absl::StrCat("job ", job_.ToString(),
-                                               ": another gradient of rank ", item.from.rank,
-                                               " is on its way; try again later"));
+  // Each rank holds one gradient, and one copy of the values.
+  for (const auto& [held, what] : {std::pair(!places_[rank].expired(), "another gradient of rank "),
+                                   std::pair(!lent_[rank].expired(), "values for rank ")}) {
+    if (!held) continue;
+    return absl::UnavailableError(absl::StrCat("job ", job_.ToString(), ": ", what, item.from.rank,
+                                               " are on their way; try again later"));
   }
   place.held = std::make_shared<int>();
   places_[rank] = place.held;
@@ -351,15 +311,15 @@ absl::StatusOr<uint64_t> TableThread::Accept(PushItem& item) {
   DP_RETURN_IF_ERROR(CheckOpen(item.from));
   if (item.number == 0) {
     if (table_ == nullptr) {
-      DP_RETURN_IF_ERROR(Make({.progress = {.pushed = std::vector<uint64_t>(places_.size())},
-                               .values = std::move(item.data)}));
+      Make({.progress = {.pushed = std::vector<uint64_t>(places_.size())},
+            .values = std::move(item.data)});
     }
     return 1;
   }
   if (table_ == nullptr) return absl::FailedPreconditionError("the table has no values yet");
   if (table_->Judge(item.from.rank, item.number) == GradientTable::Verdict::kTake) {
     const int64_t before = table_->progress().steps;
-    table_->Push(item.from.rank, std::move(item.data), item.note);
+    DP_RETURN_IF_ERROR(OfJob(job_, table_->Push(item.from.rank, std::move(item.data), item.note)));
     if (table_->progress().steps != before) snapshot_.reset();
   }
   return table_->Next(item.from.rank);
@@ -371,6 +331,12 @@ TableThread::Values TableThread::Snapshot() {
                                                            table_->values().end());
   }
   return snapshot_;
+}
+
+TableThread::Values TableThread::Lend(int rank) {
+  const auto held = std::make_shared<const Values>(Snapshot());
+  lent_[static_cast<size_t>(rank)] = held;
+  return {held, held->get()};
 }
 
 void TableThread::AnswerPulls(absl::Time now) {
@@ -392,9 +358,19 @@ std::optional<absl::StatusOr<TableThread::Pulled>> TableThread::AnswerTo(const P
   const absl::Status pushed = CheckPushed(pull.from, pull.number);
   if (!pushed.ok()) return Answer(pushed);
   const std::string job = absl::StrCat("job ", job_.ToString(), ": ");
+  if (table_ != nullptr) {
+    const absl::Status refused = table_->WhyRefused(pull.from.rank, pull.number);
+    if (!refused.ok()) return Answer(OfJob(job_, refused));
+  }
   if (table_ != nullptr && table_->MayPull(pull.from.rank, pull.number)) {
+    const auto rank = static_cast<size_t>(pull.from.rank);
+    if (!pull.without_values && (!lent_[rank].expired() || !places_[rank].expired())) {
+      return Answer(
+          absl::UnavailableError(absl::StrCat(job, "values or a gradient of rank ", pull.from.rank,
+                                              " are on their way; try again later")));
+    }
     return Answer(Pulled{.state = ToProto(table_->progress(), table_->durable()),
-                         .values = pull.without_values ? nullptr : Snapshot()});
+                         .values = pull.without_values ? nullptr : Lend(pull.from.rank)});
   }
   const std::vector<int> missing =
       table_ == nullptr ? std::vector<int>{0} : table_->MissingFor(pull.from.rank, pull.number);
@@ -404,7 +380,12 @@ std::optional<absl::StatusOr<TableThread::Pulled>> TableThread::AnswerTo(const P
     return Answer(
         absl::UnavailableError(absl::StrCat(job, "the published state lags behind; try again")));
   }
-  return Answer(Pulled{.missing = missing});
+  Pulled late = {.missing = missing};
+  for (const int rank : missing) {
+    late.missing_at.push_back(
+        table_ == nullptr ? 0 : table_->progress().pushed[static_cast<size_t>(rank)]);
+  }
+  return Answer(std::move(late));
 }
 
 bool TableThread::wants_publish() const {
@@ -420,59 +401,37 @@ void TableThread::PublishIfDue(absl::Time now) {
   BeginPublish();
 }
 
+TableVersion TableThread::Version() {
+  return {job_,       generation_,     settings_, *options_, table_->progress(),
+          Snapshot(), table_->arrays()};
+}
+
 void TableThread::BeginPublish() {
-  const auto writing = std::make_shared<const Writing>(
-      Writing{job_, generation_, settings_, options_->layout, table_->BeginPublish(), Snapshot(),
-              ArrayNames(options_->optimizer), table_->arrays()});
+  (void)table_->BeginPublish();  // the progress is the version's
+  const auto version = std::make_shared<const TableVersion>(Version());
   writing_ = true;
-  const absl::Status queued = tasks_.Submit([&store = store_, queue = queue_, writing] {
-    Item item = PublishedItem{Write(store, *writing)};
-    (void)queue->TryPush(item);  // a closed table needs no news
-  });
-  if (queued.ok()) return;
-  PublishedItem failed{queued};
-  Take(failed);
+  ++attempts_;
+  const absl::Status queued =
+      tasks_.Submit([&store = store_, queue = queue_, slot = written_, version] {
+        if (!slot->Begin()) return;
+        slot->Put({version->progress, WriteTable(store, *version)});
+        Item item = WrittenItem{};
+        (void)queue->TryPush(item);  // the thread looks into the slot behind all that is queued
+      });
+  if (!queued.ok()) EndPublish({version->progress, queued});
 }
 
-absl::StatusOr<v1::ParameterVersion> TableThread::Write(ParameterStore& store,
-                                                        const Writing& writing) {
-  const SetKey key = {.job = writing.job};
-  v1::ParameterVersion description = DescriptionOf(writing.layout);
-  description.set_step(writing.progress.steps);
-  description.set_generation(writing.generation.value());
-  uint64_t array_bytes = 0;
-  for (const auto& array : writing.arrays) array_bytes += array.size() * sizeof(float);
-  const std::string request = absl::StrCat("table-", writing.progress.steps);
-  auto push = store.Begin(key, description, request, array_bytes);
-  if (absl::IsAlreadyExists(push.status())) return *store.FindPushed(key, request);
-  DP_RETURN_IF_ERROR(push.status());
-  PackedValues packed(writing.layout, *writing.values);
-  std::string chunk;
-  uint32_t crc = 0;
-  for (packed.Next(chunk); !chunk.empty(); packed.Next(chunk)) {
-    crc = ExtendCrc32c(crc, chunk);
-    DP_RETURN_IF_ERROR((*push)->Append(chunk, crc));
-  }
-  for (const auto& array : writing.arrays) {
-    DP_RETURN_IF_ERROR((*push)->AppendArrays(BytesOf(array)));
-  }
-  parameters::StoredTable table;
-  *table.mutable_settings() = writing.settings;
-  *table.mutable_state() = ToProto(writing.progress, writing.progress);
-  table.mutable_pushed()->Assign(writing.progress.pushed.begin(), writing.progress.pushed.end());
-  table.mutable_arrays()->Assign(writing.names.begin(), writing.names.end());
-  return (*push)->Finish(&table);
-}
-
-void TableThread::Take(PublishedItem& item) {
+void TableThread::EndPublish(Written written) {
   writing_ = false;
-  write_failed_ = item.version.status();
-  write_again_at_ = item.version.ok() ? absl::InfinitePast() : clock_.Now() + kWriteAgain;
-  if (table_ != nullptr) table_->EndPublish(item.version.ok());
-  if (item.version.ok()) {
-    published_ = *std::move(item.version);
+  write_failed_ = written.version.status();
+  write_again_at_ = written.version.ok() ? absl::InfinitePast() : clock_.Now() + kWriteAgain;
+  if (table_ != nullptr) table_->EndPublish(written.version.ok());
+  if (written.version.ok()) {
+    published_ = *std::move(written.version);
+    on_disk_ = std::move(written.progress);
     return;
   }
+  failed_attempt_ = attempts_;
   Log(Severity::kError, "table_not_published",
       {{"job", job_.value()}, {"error", std::string(write_failed_.message())}});
 }
@@ -485,18 +444,21 @@ void TableThread::Take(PublishItem& item) {
   const absl::Status pushed = CheckPushed(item.from, item.number);
   if (!pushed.ok()) return item.done(pushed);
   item.steps = table_->progress().steps;
+  item.attempts = attempts_;
+  write_again_at_ = absl::InfinitePast();
   publishes_.push_back(std::move(item));
 }
 
 void TableThread::AnswerPublishes() {
-  if (table_ == nullptr) return;
   bool close = false;
   std::vector<PublishItem> waiting;
   for (PublishItem& each : publishes_) {
-    if (table_->durable().steps >= each.steps && published_) {
+    if (const absl::Status open = CheckOpen(each.from); !open.ok()) {
+      each.done(open);  // another generation goes on meanwhile
+    } else if (table_->durable().steps >= each.steps && published_) {
       close = close || each.close;
       each.done(*published_);
-    } else if (!write_failed_.ok()) {
+    } else if (FailedSince(each.attempts)) {
       each.done(write_failed_);
     } else {
       waiting.push_back(std::move(each));
@@ -507,14 +469,16 @@ void TableThread::AnswerPublishes() {
 }
 
 void TableThread::Free() {
-  for (PublishItem& each : publishes_) {
-    each.done(absl::UnavailableError("the job's table has been closed"));
-  }
+  const absl::Status closed = absl::UnavailableError("the job's table has been closed");
+  for (PublishItem& each : publishes_) each.done(closed);
+  for (OpenItem& each : opens_) each.done(closed);
   publishes_.clear();
+  opens_.clear();
   table_.reset();
   options_.reset();
   snapshot_.reset();
   places_.clear();
+  lent_.clear();
   share_ = {};
 }
 

@@ -1,22 +1,35 @@
 #include "server/parameters/core/gradient_table.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/status.h"
 #include "worker/engine/collectives/reduce/ordered_reduce.h"
 #include "worker/engine/nn/host_optimizer.h"
 
 namespace dp::server {
 namespace {
 
-// A state that nobody may outrun: ranks keep their gradients since the durable state.
+// No rank may have more intervals of gradients that are not durable: it keeps them.
 constexpr int64_t kPublishesAhead = 2;
+
+// No early exit, so that the compiler can take several at once.
+bool AllFinite(absl::Span<const float> floats) {
+  bool finite = true;
+  for (const float each : floats) finite &= std::abs(each) <= std::numeric_limits<float>::max();
+  return finite;
+}
 
 }  // namespace
 
 bool TableProgress::operator==(const TableProgress& other) const {
-  return steps == other.steps && pushed == other.pushed && tail == other.tail &&
+  return steps == other.steps && training_steps == other.training_steps &&
+         gradients_since == other.gradients_since && pushed == other.pushed && tail == other.tail &&
          gradient_norm == other.gradient_norm;
 }
 
@@ -52,8 +65,32 @@ uint64_t GradientTable::slowest() const {
   return *std::min_element(progress_.pushed.begin(), progress_.pushed.end());
 }
 
-int64_t GradientTable::OptimizerSteps(int64_t steps) const {
-  return sync() ? steps : steps * options_.ranks;
+uint64_t GradientTable::NotDurable(int rank) const {
+  const auto r = static_cast<size_t>(rank);
+  const uint64_t durable = r < durable_.pushed.size() ? durable_.pushed[r] : 0;
+  return progress_.pushed[r] - std::min(durable, progress_.pushed[r]);
+}
+
+// The gaps between parameters may hold anything.
+bool GradientTable::IsFinite(absl::Span<const float> gradient) const {
+  bool finite = AllFinite(gradient.subspan(static_cast<size_t>(options_.layout.size)));
+  for (const engine::Parameter& each : options_.layout.parameters) {
+    finite &= AllFinite(
+        gradient.subspan(static_cast<size_t>(each.offset), static_cast<size_t>(each.size)));
+  }
+  return finite;
+}
+
+absl::Status GradientTable::Refusal(const std::vector<int>& ranks) const {
+  return absl::OutOfRangeError(absl::StrCat(
+      "step ", progress_.steps + 1, ": the gradient or the loss of rank ",
+      absl::StrJoin(ranks, ", "),
+      " is not finite; lower the learning rate, or look for values in the data that are out of "
+      "scale"));
+}
+
+absl::Status GradientTable::WhyRefused(int rank, uint64_t number) const {
+  return number > progress_.pushed[static_cast<size_t>(rank)] ? refused_ : absl::OkStatus();
 }
 
 uint64_t GradientTable::Next(int rank) const {
@@ -69,20 +106,23 @@ GradientTable::Verdict GradientTable::Judge(int rank, uint64_t number) const {
   return MayPull(rank, number - 1) ? Verdict::kTake : Verdict::kAhead;
 }
 
-void GradientTable::Push(int rank, std::vector<float> gradient, const GradientNote& note) {
+absl::Status GradientTable::Push(int rank, std::vector<float> gradient, const GradientNote& note) {
   DP_CHECK(Judge(rank, Next(rank)) == Verdict::kTake);
   DP_CHECK(static_cast<int64_t>(gradient.size()) == gradient_size());
   Pending& pending = pending_[static_cast<size_t>(rank)];
   if (!sync()) {
+    if (!IsFinite(gradient)) return Refusal({rank});
     ++progress_.pushed[static_cast<size_t>(rank)];
     TakeStep(gradient, note);
     if (note.leaving && progress_.leave_after == 0) NoteLeaving();
-    return;
+    return absl::OkStatus();
   }
   pending = {.there = true, .gradient = std::move(gradient), .note = note};
   const bool all =
       std::all_of(pending_.begin(), pending_.end(), [](const Pending& each) { return each.there; });
-  if (all) TakeStepOfAll();
+  if (!all) return absl::OkStatus();
+  refused_ = TakeStepOfAll();
+  return refused_;
 }
 
 // Some ranks are computing the gradient behind the highest number. All leave after that one.
@@ -90,26 +130,39 @@ void GradientTable::NoteLeaving() {
   progress_.leave_after = *std::max_element(progress_.pushed.begin(), progress_.pushed.end()) + 1;
 }
 
-void GradientTable::TakeStepOfAll() {
+absl::Status GradientTable::TakeStepOfAll() {
   std::vector<const void*> inputs;
-  for (const Pending& each : pending_) inputs.push_back(each.gradient.data());
+  std::vector<int> spoilt;
+  for (int r = 0; r < options_.ranks; ++r) {
+    const std::vector<float>& gradient = pending_[static_cast<size_t>(r)].gradient;
+    if (!IsFinite(gradient)) spoilt.push_back(r);
+    inputs.push_back(gradient.data());
+  }
+  if (!spoilt.empty()) return Refusal(spoilt);
   std::vector<float>& mean = pending_.front().gradient;
   engine::ReduceInOrder(inputs, engine::DataType::kFloat32, mean.size(), engine::ReduceOp::kMean,
                         mean.data());
+  if (!IsFinite(mean)) {  // the sum overflows
+    for (int r = 0; r < options_.ranks; ++r) spoilt.push_back(r);
+    return Refusal(spoilt);
+  }
   for (uint64_t& number : progress_.pushed) ++number;
   TakeStep(mean, pending_.front().note);
   for (Pending& each : pending_) each = {};
+  return absl::OkStatus();
 }
 
-void GradientTable::TakeStep(std::vector<float>& gradient, const GradientNote& note) {
+void GradientTable::TakeStep(const std::vector<float>& gradient, const GradientNote& note) {
   const auto size = static_cast<size_t>(options_.layout.size);
   std::copy(gradient.begin(), gradient.end(), gradients_.begin());
-  const int64_t number = ++progress_.steps;
-  const int64_t step_of_training = sync() ? number : (number - 1) / options_.ranks + 1;
-  optimizer_->Step(
-      {.number = number,
-       .learning_rate_factor = engine::LearningRateFactor(
-           options_.schedule, step_of_training, options_.steps_of_epoch, options_.steps_total)});
+  optimizer_->Step({.number = ++progress_.steps,
+                    .learning_rate_factor =
+                        engine::LearningRateFactor(options_.schedule, progress_.training_steps + 1,
+                                                   options_.steps_of_epoch, options_.steps_total)});
+  if (sync() || ++progress_.gradients_since >= options_.ranks) {
+    ++progress_.training_steps;
+    progress_.gradients_since = 0;
+  }
   progress_.tail.assign(gradient.begin() + static_cast<std::ptrdiff_t>(size), gradient.end());
   progress_.gradient_norm = optimizer_->gradient_norm();
   progress_.note = note;
@@ -119,8 +172,7 @@ bool GradientTable::MayPull(int rank, uint64_t number) const {
   if (progress_.pushed[static_cast<size_t>(rank)] < number) return false;
   const uint64_t staleness = static_cast<uint64_t>(std::max(options_.max_staleness, 0));
   if (options_.mode == TableMode::kBounded && number > slowest() + staleness) return false;
-  const int64_t ahead = OptimizerSteps(kPublishesAhead * options_.publish_every);
-  return progress_.steps <= std::max<int64_t>(durable_.steps, 0) + ahead;
+  return NotDurable(rank) <= static_cast<uint64_t>(kPublishesAhead * options_.publish_every);
 }
 
 std::vector<int> GradientTable::MissingFor(int rank, uint64_t number) const {
@@ -138,8 +190,11 @@ std::vector<int> GradientTable::MissingFor(int rank, uint64_t number) const {
 }
 
 bool GradientTable::PublishDue() const {
-  const int64_t since = progress_.steps - std::max<int64_t>(durable_.steps, 0);
-  return !publishes_ && (durable_.steps < 0 || since >= OptimizerSteps(options_.publish_every));
+  if (publishes_) return false;
+  if (durable_.steps < 0) return true;
+  uint64_t kept_most = 0;
+  for (int r = 0; r < options_.ranks; ++r) kept_most = std::max(kept_most, NotDurable(r));
+  return kept_most >= static_cast<uint64_t>(options_.publish_every);
 }
 
 TableProgress GradientTable::BeginPublish() {
@@ -166,6 +221,10 @@ TableProgress ForRanks(TableProgress progress, int ranks) {
   progress.leave_after = 0;
   const auto count = static_cast<size_t>(ranks);
   if (progress.pushed.size() == count) return progress;
+  if (!progress.pushed.empty()) {  // the same part of a step of the training
+    const auto before = static_cast<int64_t>(progress.pushed.size());
+    progress.gradients_since = progress.gradients_since * ranks / before;
+  }
   uint64_t total = 0;
   for (const uint64_t number : progress.pushed) total += number;
   const uint64_t before = progress.pushed.empty() ? 0 : total / progress.pushed.size();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "worker/engine/nn/learning_rate.h"
 #include "worker/engine/nn/optimizer.h"
@@ -37,7 +38,10 @@ struct GradientNote {
 
 // The part of a table's state that is small, between two steps.
 struct TableProgress {
-  int64_t steps = 0;             // of the optimizer
+  int64_t steps = 0;  // of the optimizer
+  // Each step of the training takes one gradient of every rank. kSync: as many as `steps`.
+  int64_t training_steps = 0;
+  int64_t gradients_since = 0;   // the latest of them; kSync: 0
   std::vector<uint64_t> pushed;  // by rank: the number of the latest gradient in the state
   std::vector<float> tail;       // of the latest step
   float gradient_norm = 0;
@@ -80,11 +84,17 @@ class GradientTable {
   Verdict Judge(int rank, uint64_t number) const;
   // The number of the rank's next gradient.
   uint64_t Next(int rank) const;
-  // Takes a gradient of kTake, and every step that it completes.
-  void Push(int rank, std::vector<float> gradient, const GradientNote& note);
+  // Takes a gradient of kTake, and every step that it completes. Errors: OutOfRange the step was
+  // refused, because a gradient or its tail is not finite. The state is that before the step.
+  absl::Status Push(int rank, std::vector<float> gradient, const GradientNote& note);
+
+  // Why the step of this gradient cannot be taken; OK if it can. kSync only: the other ranks of a
+  // refused step learn it here.
+  absl::Status WhyRefused(int rank, uint64_t number) const;
 
   // Whether the rank may have the values after so many of its gradients. kSync: the step was taken.
-  // kBounded: the slowest rank is near enough. Nobody may be far ahead of the durable state.
+  // kBounded: the slowest rank is near enough. No rank may have many gradients that are not in the
+  // durable state, because it keeps them.
   bool MayPull(int rank, uint64_t number) const;
   // The ranks whose gradients such a wait is for; empty: it is for the durable state.
   std::vector<int> MissingFor(int rank, uint64_t number) const;
@@ -113,10 +123,13 @@ class GradientTable {
 
   bool sync() const { return options_.mode == TableMode::kSync; }
   uint64_t slowest() const;
-  // Optimizer steps in `steps` steps of the training.
-  int64_t OptimizerSteps(int64_t steps) const;
-  void TakeStep(std::vector<float>& gradient, const GradientNote& note);
-  void TakeStepOfAll();
+  // The gradients of the rank that are not in the durable state, which it keeps.
+  uint64_t NotDurable(int rank) const;
+  // Whether the optimizer can take it.
+  bool IsFinite(absl::Span<const float> gradient) const;
+  absl::Status Refusal(const std::vector<int>& ranks) const;
+  void TakeStep(const std::vector<float>& gradient, const GradientNote& note);
+  absl::Status TakeStepOfAll();
   void NoteLeaving();
 
   const TableOptions options_;
@@ -124,6 +137,7 @@ class GradientTable {
   TableProgress durable_;
   TableProgress publishing_;
   bool publishes_ = false;
+  absl::Status refused_;          // kSync: the step behind progress_
   std::vector<Pending> pending_;  // by rank; kSync only
   std::vector<float> values_;     // in options_.layout
   std::vector<float> gradients_;  // read by optimizer_
@@ -135,6 +149,7 @@ std::vector<std::string> ArrayNames(const engine::OptimizerOptions& options);
 
 // The progress of a table of `ranks` ranks that goes on with another generation. If there were as
 // many before, every rank goes on behind its own latest gradient; else all behind the same number.
+// The schedule goes on where it is.
 TableProgress ForRanks(TableProgress progress, int ranks);
 
 }  // namespace dp::server

@@ -1,11 +1,13 @@
 #include "server/parameters/core/gradient_table.h"
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/reduce/ordered_reduce.h"
 #include "worker/engine/nn/host_optimizer.h"
@@ -13,6 +15,7 @@
 namespace dp::server {
 namespace {
 
+using ::testing::HasSubstr;
 using Verdict = GradientTable::Verdict;
 
 // A table of four values and a tail of one float; plain SGD with a rate of 1.
@@ -38,7 +41,8 @@ class GradientTableTest : public ::testing::Test {
   }
   // A gradient of this value everywhere, as the rank's next one.
   void Push(int rank, float value, bool leaving = false) {
-    table_->Push(rank, std::vector<float>(5, value), {.leaving = leaving});
+    ASSERT_EQ(table_->Push(rank, std::vector<float>(5, value), {.leaving = leaving}),
+              absl::OkStatus());
   }
   float value() const { return table_->values()[0]; }
   std::string Missing(int rank, uint64_t number) const {
@@ -144,6 +148,78 @@ TEST_F(GradientTableTest, NobodyIsFarAheadOfTheDurableState) {
   EXPECT_FALSE(table_->PublishDue());
 }
 
+// A rank keeps what is not durable, so its own number counts, whatever the others do.
+TEST_F(GradientTableTest, AFastRankIsBoundedByWhatItKeeps) {
+  TableOptions options = Options(TableMode::kAsync, 3);
+  options.publish_every = 2;
+  Open(std::move(options));
+  EXPECT_EQ(table_->BeginPublish().steps, 0);
+  table_->EndPublish(/*durable=*/true);
+  Push(0, 1);
+  EXPECT_FALSE(table_->PublishDue());
+  Push(0, 1);
+  EXPECT_TRUE(table_->PublishDue());
+  for (int i = 0; i < 3; ++i) Push(0, 1);
+  EXPECT_FALSE(table_->MayPull(0, 5));
+  EXPECT_EQ(table_->Judge(0, 6), Verdict::kAhead);
+  EXPECT_TRUE(table_->MayPull(1, 0));
+  EXPECT_EQ(table_->BeginPublish().steps, 5);
+  table_->EndPublish(/*durable=*/true);
+  EXPECT_TRUE(table_->MayPull(0, 5));
+}
+
+TEST_F(GradientTableTest, AnotherNumberOfRanksDoesNotMoveTheSchedule) {
+  for (const int ranks : {1, 8}) {
+    TableOptions options = Options(TableMode::kAsync, 4);
+    options.schedule.decay = engine::StepDecay{.every_steps = 1, .factor = 0.5};
+    Open(options);
+    for (int i = 0; i < 6; ++i) Push(i % 4, 0);  // one step of the training, and half of the next
+    const TableProgress then = ForRanks(table_->progress(), ranks);
+    EXPECT_EQ(then.training_steps, 1);
+    EXPECT_EQ(then.gradients_since, ranks / 2);
+    options.ranks = ranks;
+    table_ = std::make_unique<GradientTable>(
+        options, GradientTable::State{.progress = then, .values = {0, 0, 0, 0}});
+    for (int i = ranks / 2; i < ranks; ++i) {
+      Push(0, 1);
+      EXPECT_EQ(value(), -0.5f * static_cast<float>(i - ranks / 2 + 1));
+    }
+    const float before = value();
+    Push(0, 1);
+    EXPECT_EQ(value(), before - 0.25f);
+  }
+}
+
+TEST_F(GradientTableTest, AGradientThatIsNotFiniteIsRefusedBeforeItSpoilsTheState) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const int at : {0, 4}) {  // a value, the tail
+    for (const TableMode mode : {TableMode::kSync, TableMode::kAsync}) {
+      Open(Options(mode, 2));
+      std::vector<float> gradient(5, 1);
+      gradient[static_cast<size_t>(at)] = kInf;
+      absl::Status status = table_->Push(1, gradient, {});
+      if (mode == TableMode::kSync) {
+        EXPECT_EQ(status, absl::OkStatus());
+        status = table_->Push(0, std::vector<float>(5, 1), {});
+        EXPECT_EQ(table_->WhyRefused(1, 1), status);
+      }
+      EXPECT_THAT(status.message(),
+                  HasSubstr("step 1: the gradient or the loss of rank 1 is not finite"));
+      EXPECT_EQ(table_->progress().steps, 0);
+      EXPECT_EQ(value(), 0);
+    }
+  }
+}
+
+TEST_F(GradientTableTest, AMeanThatOverflowsIsRefused) {
+  Open(Options(TableMode::kSync, 2));
+  Push(1, std::numeric_limits<float>::max());
+  const absl::Status status =
+      table_->Push(0, std::vector<float>(5, std::numeric_limits<float>::max()), {});
+  EXPECT_TRUE(absl::IsOutOfRange(status));
+  EXPECT_EQ(value(), 0);
+}
+
 TEST_F(GradientTableTest, AnotherGenerationGoesOnBehindTheGradientsOfTheFormer) {
   const TableProgress two = {.steps = 7, .pushed = {4, 3}, .leave_after = 4};
   EXPECT_EQ(ForRanks(two, 2).pushed, (std::vector<uint64_t>{4, 3}));
@@ -174,7 +250,7 @@ TEST_F(GradientTableTest, ASyncStepHasTheBitsOfAnAllReduceAndAStep) {
                             mean.data());
       optimizer->Step({.number = step});
       for (int rank = ranks - 1; rank >= 0; --rank) {
-        table_->Push(rank, gradients[static_cast<size_t>(rank)], {});
+        ASSERT_TRUE(table_->Push(rank, gradients[static_cast<size_t>(rank)], {}).ok());
       }
       EXPECT_EQ(std::vector<float>(table_->values().begin(), table_->values().end()), values);
       EXPECT_EQ(table_->progress().gradient_norm, optimizer->gradient_norm());
@@ -193,7 +269,7 @@ TEST_F(GradientTableTest, AStateGoesOnWithTheSameBits) {
   EXPECT_EQ(state.arrays.size(), ArrayNames(options.optimizer).size());
   GradientTable again(options, std::move(state));
   Push(0, 0.7f);
-  again.Push(0, std::vector<float>(5, 0.7f), {});
+  ASSERT_TRUE(again.Push(0, std::vector<float>(5, 0.7f), {}).ok());
   EXPECT_EQ(again.values()[0], value());
   EXPECT_EQ(again.arrays(), table_->arrays());
 }

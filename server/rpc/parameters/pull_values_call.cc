@@ -26,6 +26,7 @@ absl::Status PullValuesCall::Answered(absl::StatusOr<TableThread::Pulled> pulled
   DP_RETURN_IF_ERROR(pulled.status());
   values_ = std::move(pulled->values);
   response_.mutable_missing()->Assign(pulled->missing.begin(), pulled->missing.end());
+  response_.mutable_missing_at()->Assign(pulled->missing_at.begin(), pulled->missing_at.end());
   *response_.mutable_state() = std::move(pulled->state);
   if (values_ == nullptr) return Submit([this] { return SendChunk(); });
   response_.set_bytes(values_->size() * sizeof(float));
