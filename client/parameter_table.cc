@@ -66,6 +66,12 @@ auto ParameterTable::Retried(Attempt attempt) {
 }
 
 absl::StatusOr<v1::OpenTableResponse> ParameterTable::Open() {
+  DP_ASSIGN_OR_RETURN(v1::OpenTableResponse opened, OpenOnce());
+  latest_ = opened.initial() ? 0 : opened.next() - std::min<uint64_t>(opened.next(), 1);
+  return opened;
+}
+
+absl::StatusOr<v1::OpenTableResponse> ParameterTable::OpenOnce() {
   auto request = OfRank<v1::OpenTableRequest>(options_);
   *request.mutable_settings() = options_.settings;
   return Retried([&](absl::Duration) {
@@ -120,6 +126,7 @@ absl::StatusOr<v1::TableState> ParameterTable::Step(uint64_t number,
                                                     absl::Span<float> values) {
   DP_CHECK(kept_.empty() || kept_.back().number + 1 == number);
   kept_.push_back({number, {gradient.begin(), gradient.end()}, note});
+  latest_ = number;
   DP_RETURN_IF_ERROR(PushFrom(number));
   return Pull(number, values);
 }
@@ -147,7 +154,7 @@ absl::Status ParameterTable::PushFrom(uint64_t next) {
 }
 
 absl::StatusOr<uint64_t> ParameterTable::Reopen() {
-  DP_ASSIGN_OR_RETURN(const v1::OpenTableResponse opened, Open());
+  DP_ASSIGN_OR_RETURN(const v1::OpenTableResponse opened, OpenOnce());
   if (!opened.initial()) return opened.next();
   // It had no durable state. Rank 0 has kept the initial values.
   if (options_.rank == 0 && initial_.empty()) {
@@ -161,11 +168,13 @@ absl::StatusOr<uint64_t> ParameterTable::Reopen() {
 }
 
 absl::Status ParameterTable::PushKept(uint64_t next) {
-  while (!kept_.empty() && next <= kept_.back().number) {
-    if (next < kept_.front().number) {
+  while (next <= latest_) {
+    if (kept_.empty() || next < kept_.front().number) {
       return absl::DataLossError(absl::StrCat(
           "job ", options_.job, ": the table asks for gradient ", next, " of rank ", options_.rank,
-          ", but the state that followed was durable; was a version removed?"));
+          ", which has pushed ", latest_, " and keeps ", kept_.size(),
+          ": a state that was durable is gone; restore the coordinator's data directory, or submit "
+          "the job again"));
     }
     const Kept& each = kept_[static_cast<size_t>(next - kept_.front().number)];
     const uint64_t number = next;
@@ -192,10 +201,27 @@ absl::StatusOr<v1::TableState> ParameterTable::AwaitValues(uint64_t number,
     const absl::Time now = clock_.Now();
     since = std::min(since, now - std::min(kPullWait, options_.detect_within));
     if (now - since < options_.detect_within) continue;
-    return absl::DeadlineExceededError(absl::StrCat(
-        "gradient ", number, " has not come from ranks ", absl::StrJoin(missing_, ", "), " within ",
-        absl::FormatDuration(options_.detect_within)));
+    return Late(number);
   }
+}
+
+absl::Status ParameterTable::Late(uint64_t number) const {
+  const std::string within = absl::FormatDuration(options_.detect_within);
+  if (options_.settings.mode() != v1::TABLE_MODE_BOUNDED || number == 0) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("gradient ", number, " has not come from ranks ",
+                     absl::StrJoin(missing_, ", "), " within ", within));
+  }
+  std::vector<std::string> each;
+  for (size_t i = 0; i < missing_.size(); ++i) {
+    const uint64_t at = i < missing_at_.size() ? missing_at_[i] : 0;
+    each.push_back(absl::StrCat("rank ", missing_[i], " is at ", at, ", ",
+                                number - std::min(at, number), " steps behind"));
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("rank ", options_.rank, " is at ", number, ", and has waited ", within, ": ",
+                   absl::StrJoin(each, "; "), "; raise maxStaleness (",
+                   options_.settings.max_staleness(), ") or detectWithin"));
 }
 
 absl::StatusOr<v1::TableState> ParameterTable::PullOnce(uint64_t number, absl::Span<float> values) {
@@ -206,6 +232,7 @@ absl::StatusOr<v1::TableState> ParameterTable::PullOnce(uint64_t number, absl::S
   v1::TableState state;
   DP_RETURN_IF_ERROR(Retried([&](absl::Duration in) {
     missing_.clear();
+    missing_at_.clear();
     size_t bytes = 0;
     uint32_t crc = 0;
     const absl::Status status =
@@ -214,6 +241,8 @@ absl::StatusOr<v1::TableState> ParameterTable::PullOnce(uint64_t number, absl::S
             [&](v1::PullValuesResponse& message) {
               if (message.has_state()) state = std::move(*message.mutable_state());
               missing_.insert(missing_.end(), message.missing().begin(), message.missing().end());
+              missing_at_.insert(missing_at_.end(), message.missing_at().begin(),
+                                 message.missing_at().end());
               return Add(message, values, bytes, crc);
             },
             in);
@@ -233,7 +262,7 @@ void ParameterTable::Forget(const v1::TableState& state) {
 absl::StatusOr<v1::ParameterVersion> ParameterTable::Publish(bool close) {
   auto request = OfRank<v1::PublishTableRequest>(options_);
   request.set_close(close);
-  if (!kept_.empty()) request.set_number(kept_.back().number);
+  request.set_number(latest_);
   while (true) {
     absl::StatusOr<v1::PublishTableResponse> response = Retried([&](absl::Duration in) {
       return connection_.Call(&v1::Parameters::Stub::PublishTable, request, in);
@@ -242,7 +271,8 @@ absl::StatusOr<v1::ParameterVersion> ParameterTable::Publish(bool close) {
     if (!absl::IsFailedPrecondition(response.status())) return response.status();
     DP_ASSIGN_OR_RETURN(const uint64_t next, Reopen());
     DP_RETURN_IF_ERROR(PushFrom(next));
-    if (!kept_.empty()) DP_RETURN_IF_ERROR(AwaitValues(kept_.back().number, {}).status());
+    const absl::Status there = AwaitValues(latest_, {}).status();
+    if (!there.ok() && !absl::IsFailedPrecondition(there)) return there;
   }
 }
 
