@@ -102,6 +102,19 @@ class SyncTest(unittest.TestCase):
         self.assertIn("goes on from step 12", self.bed.told(job))
         self.assertEqual(self.bed.weights("rank"), by_ddp())
 
+    def test_a_killed_rank_and_then_a_killed_coordinator_cost_no_step(self):
+        """Generation 2 goes on behind step 12, which nobody could push again."""
+        job = self.bed.begin(self.bed.job("behind", strategy={"ps": {"publishEvery": 100}},
+                                          stops_at="1:push:13:always"))
+        os.kill(self.bed.rank_pid(job, 1), signal.SIGKILL)
+        self.assertTrue(eventually(lambda: self.bed.describe(job)["generation"] == 2))
+        self.bed.follow_until(job, "fault point")
+        self.bed.restart_coordinator()
+        self.bed.resume_rank(job, 1)
+        self.assertEqual(self.bed.wait(job), 0, self.bed.told(job))
+        self.assertEqual(self.bed.describe(job)["generation"], 2)
+        self.assertEqual(self.bed.weights("behind"), by_ddp())
+
     def test_rank_and_coordinator_may_die_together(self):
         job = self.bed.begin(self.bed.job("both", strategy=SYNC, stops_at="1:push:13"))
         pid = self.bed.rank_pid(job, 1)

@@ -26,8 +26,10 @@ struct Place {
 Place StopsAt() {
   const std::vector<std::string> parts = absl::StrSplit(Variable("TRAINER_STOPS_AT"), ':');
   Place place;
-  const bool here = parts.size() == 3 && parts[0] == Variable("DP_RANK") &&
-                    Variable("DP_GENERATION") == "1" && absl::SimpleAtoi(parts[2], &place.step);
+  const bool always = parts.size() == 4 && parts[3] == "always";
+  const bool here = (parts.size() == 3 || always) && parts[0] == Variable("DP_RANK") &&
+                    (always || Variable("DP_GENERATION") == "1") &&
+                    absl::SimpleAtoi(parts[2], &place.step);
   if (here) place.phase = parts[1];
   return place;
 }

@@ -17,7 +17,8 @@ namespace {
 // The memory that a rank may take for gradients which are not durable yet. A model whose gradients
 // are large publishes more often.
 constexpr int64_t kKeptBytesMax = int64_t{256} << 20;
-// The table lets no rank be further ahead of the durable state than this many intervals.
+// A rank that keeps more gradients than those of two intervals must wait for the durable state. One
+// more is on its way.
 constexpr int64_t kIntervalsKept = 3;
 
 int64_t PublishEvery(int64_t wanted, int64_t floats) {
