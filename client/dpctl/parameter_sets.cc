@@ -31,7 +31,8 @@ absl::StatusOr<SetVersion> ParseSetVersion(const std::string& text) {
     return NoSet(text, "behind @ must stand a number from 1");
   }
   if (absl::SimpleAtoi(name, &parsed.set.job)) {
-    return parsed.set.job > 0 ? absl::StatusOr<SetVersion>(parsed) : NoSet(text, "jobs begin at 1");
+    return parsed.set.job > 0 ? absl::StatusOr<SetVersion>(parsed)
+                              : NoSet(text, "jobs have the numbers from 1");
   }
   parsed.set = {.name = name};
   if (!IsName(name)) return NoSet(text, absl::StrCat("a name must be ", kNameRule));
@@ -62,7 +63,12 @@ absl::StatusOr<v1::ListParametersResponse> ListVersions(Context& context,
   v1::ListParametersRequest request;
   request.set_job(set.job);
   request.set_name(set.name);
-  return context.Call(&v1::Parameters::Stub::List, request);
+  v1::ListParametersResponse all, page;
+  do {
+    DP_ASSIGN_OR_RETURN(page, context.Call(&v1::Parameters::Stub::List, request));
+    all.mutable_versions()->MergeFrom(page.versions());
+  } while (client::AskForNext(page, request));
+  return all;
 }
 
 std::string NameOf(const v1::ParameterVersion& version) {
