@@ -1,6 +1,8 @@
 #include "server/parameters/table_settings.h"
 
 #include <algorithm>
+#include <cmath>
+#include <initializer_list>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -81,6 +83,31 @@ engine::Parameter ParameterOf(const v1::TableParameter& from) {
   return parameter;
 }
 
+absl::Status CheckFinite(absl::string_view field, std::initializer_list<double> numbers) {
+  for (const double number : numbers) {
+    if (!std::isfinite(number)) return Wrong(field, absl::StrCat(number, " is no finite number"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNumbers(const v1::TableSettings& settings) {
+  const v1::TableOptimizer::Sgd& sgd = settings.optimizer().sgd();
+  const v1::TableOptimizer::AdamW& adamw = settings.optimizer().adamw();
+  const v1::TableSchedule& schedule = settings.schedule();
+  DP_RETURN_IF_ERROR(CheckFinite(
+      "optimizer", {settings.optimizer().clip_norm(), sgd.learning_rate(), sgd.momentum(),
+                    sgd.weight_decay(), adamw.learning_rate(), adamw.beta1(), adamw.beta2(),
+                    adamw.epsilon(), adamw.weight_decay()}));
+  DP_RETURN_IF_ERROR(
+      CheckFinite("schedule", {schedule.cosine().factor_min(), schedule.linear().factor_min(),
+                               schedule.step().factor(), schedule.multi_step().factor()}));
+  for (const v1::TableParameter& each : settings.parameters()) {
+    DP_RETURN_IF_ERROR(CheckFinite(
+        "parameters", {each.learning_rate_factor(), each.weight_decay(), each.momentum()}));
+  }
+  return absl::OkStatus();
+}
+
 // Parameters lie in their order, do not overlap, and have as many values as their shape says.
 absl::Status CheckLayout(const v1::TableSettings& settings) {
   int64_t end = 0;
@@ -151,6 +178,7 @@ absl::Status Check(const v1::TableSettings& settings) {
   DP_RETURN_IF_ERROR(CheckCount("publish_every", settings.publish_every(), 1));
   DP_RETURN_IF_ERROR(CheckSchedule(settings.schedule()));
   if (settings.parameters_size() > kParameterTensorsMax) return Wrong("parameters", "too many");
+  DP_RETURN_IF_ERROR(CheckNumbers(settings));
   return CheckLayout(settings);
 }
 

@@ -83,5 +83,20 @@ TEST(TableSettingsTest, TheScheduleOfAnOldFileFollowsFromItsSteps) {
   EXPECT_EQ(ProgressOf(stored).gradients_since, 1);
 }
 
+TEST(TableSettingsTest, NumbersAreFinite) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  v1::TableSettings settings = Valid();
+  settings.mutable_optimizer()->mutable_sgd()->set_learning_rate(nan);
+  EXPECT_THAT(OptionsOf(settings).status().message(),
+              HasSubstr("settings.optimizer: nan is no finite number"));
+  settings = Valid();
+  settings.mutable_schedule()->mutable_step()->set_factor(nan);
+  settings.mutable_schedule()->mutable_step()->set_every_steps(1);
+  EXPECT_THAT(OptionsOf(settings).status().message(), HasSubstr("settings.schedule: nan"));
+  settings = Valid();
+  settings.add_parameters()->set_momentum(nan);
+  EXPECT_THAT(OptionsOf(settings).status().message(), HasSubstr("settings.parameters: nan"));
+}
+
 }  // namespace
 }  // namespace dp::server

@@ -71,6 +71,14 @@ std::string EndOf(absl::string_view description) {
   return absl::StrCat(end, kEndMagic);
 }
 
+// Whether a description fits `bytes` bytes of tensors and arrays.
+bool Describes(const parameters::StoredVersion& description, uint64_t bytes) {
+  const uint64_t of_tensors = description.version().bytes();
+  const auto chunks = static_cast<uint64_t>(description.chunk_crc32c_size());
+  return of_tensors <= bytes && description.table().array_bytes() == bytes - of_tensors &&
+         chunks == (of_tensors + kParameterChunkBytes - 1) / kParameterChunkBytes;
+}
+
 }  // namespace
 
 absl::Status SyncFolder(const std::filesystem::path& folder) {
@@ -171,7 +179,7 @@ absl::StatusOr<VersionReader> VersionReader::Open(const std::filesystem::path& p
       ReadAll(path, file.get(), size - kEndBytes - bytes, absl::MakeSpan(text.data(), bytes)));
   parameters::StoredVersion description;
   if (ExtendCrc32c(0, text) != NumberIn(tail.substr(8, 4)) || !description.ParseFromString(text) ||
-      description.version().bytes() + description.table().array_bytes() != room - bytes) {
+      !Describes(description, room - bytes)) {
     return Damaged(path, "its description is damaged");
   }
   return VersionReader(path, std::move(file), std::move(description));

@@ -4,14 +4,12 @@
 // The first byte chooses: a whole safetensors file; the header of one, behind a byte for the size
 // of its data; a manifest; a name.
 
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/testing/scratch_dir.h"
@@ -25,13 +23,6 @@ namespace {
 
 using namespace dp::trainer;
 
-// Whether JSON writes the name as it is.
-bool IsJsonName(absl::string_view name) {
-  return std::none_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_iscntrl(static_cast<unsigned char>(c)) || c == '"' || c == '\\';
-  });
-}
-
 void CheckTensors(absl::string_view encoded) {
   const auto tensors = DecodeSafetensors(encoded);
   if (!tensors.ok()) return;
@@ -39,7 +30,6 @@ void CheckTensors(absl::string_view encoded) {
   std::vector<std::vector<float>> values;
   std::vector<NamedTensor> named;
   values.reserve(tensors->size());
-  bool plain_names = true;
   for (const auto& [name, tensor] : *tensors) {
     bytes += tensor.data.size();
     DP_CHECK(tensor.data.empty() ||
@@ -50,10 +40,8 @@ void CheckTensors(absl::string_view encoded) {
       std::memcpy(values.back().data(), tensor.data.data(), tensor.data.size());
     }
     named.push_back({name, tensor.shape, values.back()});
-    plain_names = plain_names && IsJsonName(name);
   }
   DP_CHECK(bytes <= encoded.size());
-  if (!plain_names) return;  // our names of tensors need no escapes
   const std::string written = EncodeSafetensors(named);
   const auto again = DecodeSafetensors(written);
   DP_CHECK(again.ok() && again->size() == tensors->size());
