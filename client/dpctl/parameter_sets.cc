@@ -43,11 +43,15 @@ absl::StatusOr<SetVersion> FindSetVersion(Context& context, const std::string& t
   DP_ASSIGN_OR_RETURN(SetVersion found, ParseSetVersion(text));
   if (found.set.job != 0) return found;
   const absl::Status listed = ListVersions(context, found.set).status();
-  if (!absl::IsNotFound(listed)) {
-    DP_RETURN_IF_ERROR(listed);
+  if (!absl::IsNotFound(listed)) DP_RETURN_IF_ERROR(listed);
+  const absl::StatusOr<v1::Job> job = FindJob(context, found.set.name);
+  if (listed.ok()) {
+    if (job.ok()) {
+      context.err() << "dpctl: " << found.set.name << " is a set of that name; give " << job->id()
+                    << " for the weights of job " << job->id() << '\n';
+    }
     return found;
   }
-  const absl::StatusOr<v1::Job> job = FindJob(context, found.set.name);
   if (absl::IsNotFound(job.status())) {
     return absl::NotFoundError(absl::StrCat("no set of parameters and no job has the name '",
                                             found.set.name,
@@ -69,6 +73,16 @@ absl::StatusOr<v1::ListParametersResponse> ListVersions(Context& context,
     all.mutable_versions()->MergeFrom(page.versions());
   } while (client::AskForNext(page, request));
   return all;
+}
+
+absl::StatusOr<v1::ParameterVersion> DescribeVersion(Context& context, const SetVersion& of) {
+  v1::DescribeParametersRequest request;
+  request.set_job(of.set.job);
+  request.set_name(of.set.name);
+  request.set_version(of.version);
+  DP_ASSIGN_OR_RETURN(v1::DescribeParametersResponse response,
+                      context.Call(&v1::Parameters::Stub::Describe, request));
+  return std::move(*response.mutable_version());
 }
 
 std::string NameOf(const v1::ParameterVersion& version) {

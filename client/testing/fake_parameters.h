@@ -24,7 +24,19 @@ class FakeParameters final : public v1::Parameters::Service {
   using Key = std::pair<uint64_t, std::string>;  // job and name
 
   std::map<Key, std::vector<Kept>> sets;  // versions from 1 on
+  bool away = false;                      // Describe finds no coordinator
   int page = 1'000;                       // versions in one answer of List
+
+  // Makes a named set that of a job, as if its ranks had pushed it.
+  void GiveToJob(const std::string& name, uint64_t job) {
+    std::vector<Kept> set = std::move(sets[{0, name}]);
+    sets.erase({0, name});
+    for (Kept& kept : set) {
+      kept.version.set_job(job);
+      kept.version.clear_name();
+    }
+    sets[{job, ""}] = std::move(set);
+  }
 
   grpc::Status Push(grpc::ServerContext*, grpc::ServerReader<v1::PushParametersRequest>* reader,
                     v1::PushParametersResponse* response) override {
@@ -84,6 +96,7 @@ class FakeParameters final : public v1::Parameters::Service {
   }
   grpc::Status Describe(grpc::ServerContext*, const v1::DescribeParametersRequest* request,
                         v1::DescribeParametersResponse* response) override {
+    if (away) return ToGrpc(absl::UnavailableError("away"));
     const Kept* const found = Find(*request);
     if (found == nullptr) return Unknown();
     *response->mutable_version() = found->version;

@@ -1,5 +1,7 @@
 #include "client/dpctl/run/model_source.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <system_error>
 
@@ -7,11 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/dpctl/job_calls.h"
+#include "client/dpctl/job_state.h"
 #include "client/dpctl/run/job_source.h"
 #include "client/dpctl/view/checkpoint_view.h"
 #include "client/job/job_file.h"
 #include "client/parameters.h"
 #include "client/weights/kept_weights.h"
+#include "proto/convert/time.h"
 #include "proto/job/job_check.h"
 #include "proto/job/job_defaults.h"
 
@@ -29,6 +33,15 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
+// Whether the file at the place is the job's own. Another job may have put its file there since,
+// which has another time.
+bool IsFileOf(const v1::Weights& weights) {
+  struct stat info {};
+  if (stat(weights.path().c_str(), &info) != 0) return false;
+  return !weights.has_modified_at() ||
+         FromProto(weights.modified_at()) == absl::TimeFromTimespec(info.st_mtim);
+}
+
 // The place of rank 0, which wrote the files.
 std::string WriterOf(const v1::Job& job) {
   for (const v1::Rank& rank : job.ranks()) {
@@ -44,6 +57,20 @@ absl::Status NotHere(const v1::Job& job, const std::string& path) {
       absl::StrCat("job ", job.id(), " left its weights in ", path, " on ", WriterOf(job),
                    ", and this host has no such file; run dpctl there, or copy the file here and "
                    "give its path in place of the job"));
+}
+
+absl::Status WhyNoWeights(const v1::Job& job) {
+  if (!Finished(job.state())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id(),
+                     " is not over, and has no checkpoint on record; its weights "
+                     "come at its end ('dpctl wait ",
+                     job.id(), "')"));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job.id(),
+                   " has left no weights; give it train.output.weights or train.checkpoint, or let "
+                   "train.output.publish be true, and run it again"));
 }
 
 // The job of a file, with its defaults, so that a mistake is told with its line.
@@ -102,7 +129,7 @@ absl::Status ModelSource::TakeFinal(Context& context, const v1::Job& job,
                                     v1::TrainedWeights& weights) {
   weights.set_path(job.weights().path());
   weights.set_sha256(job.weights().sha256());
-  if (job.has_weights() && Exists(weights.path())) return absl::OkStatus();
+  if (job.has_weights() && IsFileOf(job.weights())) return absl::OkStatus();
   DP_RETURN_IF_ERROR(scratch_.Make());
   weights.set_path(scratch_.Of(absl::StrCat("job-", job.id(), ".safetensors")));
   client::Parameters parameters(context.coordinator(), context.pause());
@@ -126,14 +153,11 @@ absl::StatusOr<v1::TrainedWeights> ModelSource::OfJob(Context& context) {
     if (taken.ok()) return weights;
     // Coordinators of earlier releases keep none.
     if (!absl::IsNotFound(taken) && !absl::IsUnimplemented(taken)) return taken;
-    if (job.has_weights()) return NotHere(job, job.weights().path());
+    weights.set_path(job.weights().path());
+    if (job.has_weights() && !Exists(weights.path())) return NotHere(job, weights.path());
+    if (job.has_weights()) return weights;  // the trainer says that it is another file
   }
-  if (!job.has_checkpoint()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job.id(),
-                     " has left no weights; give it train.output.weights or "
-                     "train.checkpoint, and run it again"));
-  }
+  if (!job.has_checkpoint()) return WhyNoWeights(job);
   weights.set_path(job.checkpoint().path());
   weights.set_sha256(job.checkpoint().sha256());
   if (!Exists(weights.path())) return NotHere(job, weights.path());

@@ -69,10 +69,28 @@ TEST_F(EvalTest, FilesOfAnotherHostAreNamedWithTheRemedy) {
 TEST_F(EvalTest, WeightsThatTheCoordinatorKeepsAreFetched) {
   AddTraining(7, "/no/such/file");
   std::ofstream(File("w.safetensors"), std::ios::binary) << EncodeSafetensors({});
-  ASSERT_EQ(Dpctl("weights push " + File("w.safetensors") + " 7").code, 0);
+  ASSERT_EQ(Dpctl("weights push " + File("w.safetensors") + " own").code, 0);
+  coordinator_.parameters.GiveToJob("own", 7);
   EXPECT_EQ(Dpctl("eval 7").code, 0);
   EXPECT_THAT(request().weights().path(), ::testing::EndsWith("/job-7.safetensors"));
   EXPECT_FALSE(std::filesystem::exists(request().weights().path()));
+}
+
+TEST_F(EvalTest, AFileThatAnotherJobHasReplacedIsNotTaken) {
+  v1::Job& job = AddTraining(7, File("w.safetensors"));
+  std::ofstream(File("w.safetensors"), std::ios::binary) << EncodeSafetensors({});
+  job.mutable_weights()->mutable_modified_at()->set_seconds(1);
+  EXPECT_EQ(Dpctl("eval 7").code, 0);
+  EXPECT_EQ(request().weights().path(), File("w.safetensors"));  // the coordinator keeps none
+  ASSERT_EQ(Dpctl("weights push " + File("w.safetensors") + " own").code, 0);
+  coordinator_.parameters.GiveToJob("own", 7);
+  EXPECT_EQ(Dpctl("eval 7").code, 0);
+  EXPECT_THAT(request().weights().path(), ::testing::EndsWith("/job-7.safetensors"));
+}
+
+TEST_F(EvalTest, AJobThatRunsHasNoWeightsYet) {
+  AddTraining(7, "").set_state(v1::JOB_STATE_RUNNING);
+  EXPECT_THAT(Dpctl("eval 7").err, HasSubstr("job 7 is not over, and has no checkpoint on record"));
 }
 
 TEST_F(EvalTest, AJobWithoutWeightsOrModelSaysSo) {

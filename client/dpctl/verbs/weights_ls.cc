@@ -11,7 +11,6 @@
 #include "client/dpctl/view/parameters_view.h"
 #include "client/dpctl/view/printable.h"
 #include "client/dpctl/view/table.h"
-#include "dp/v1/parameters.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -80,25 +79,20 @@ class WeightsLs final : public Command {
   }
 
   static absl::StatusOr<int> Describe(Context& context, const SetVersion& of) {
-    v1::DescribeParametersRequest request;
-    request.set_job(of.set.job);
-    request.set_name(of.set.name);
-    request.set_version(of.version);
-    DP_ASSIGN_OR_RETURN(const v1::DescribeParametersResponse response,
-                        context.Call(&v1::Parameters::Stub::Describe, request));
+    DP_ASSIGN_OR_RETURN(const v1::ParameterVersion version, DescribeVersion(context, of));
     switch (context.flags().format) {
       case Format::kName:
-        for (const v1::ParameterTensor& tensor : response.version().tensors()) {
+        for (const v1::ParameterTensor& tensor : version.tensors()) {
           context.out() << Printable(tensor.name()) << '\n';
         }
         break;
       case Format::kJson: {
         JsonWriter json(context.out());
-        WriteVersion(response.version(), json);
+        WriteVersion(version, json);
         break;
       }
       case Format::kTable:
-        PrintTensors(response.version(), context);
+        PrintTensors(version, context);
         break;
     }
     return kSuccess;

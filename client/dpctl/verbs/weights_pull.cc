@@ -35,9 +35,11 @@ class WeightsPull final : public Command {
   absl::StatusOr<int> Run(Context& context) override {
     DP_RETURN_IF_ERROR(data::CheckIsNew(file_));
     DP_ASSIGN_OR_RETURN(const SetVersion found, FindSetVersion(context, set_));
+    // Says what is wrong with the connection or the set; a pull is patient.
+    DP_ASSIGN_OR_RETURN(const v1::ParameterVersion described, DescribeVersion(context, found));
     client::Parameters parameters(context.coordinator(), context.pause());
     DP_ASSIGN_OR_RETURN(const v1::ParameterVersion pulled,
-                        client::PullWeights(parameters, found.set, found.version, file_));
+                        client::PullWeights(parameters, found.set, described.version(), file_));
     if (context.flags().format == Format::kJson) {
       JsonWriter json(context.out());
       WriteVersion(pulled, json);

@@ -27,8 +27,7 @@ class WeightsPush final : public Command {
 
   void DefineFlags(CLI::App& app) override {
     app.add_option("FILE", file_, "File of weights, or the directory of a checkpoint")->required();
-    app.add_option("SET", set_, "The set's name; a set that is new belongs to you. Or a job's id")
-        ->required();
+    app.add_option("SET", set_, "The set's name; a set that is new belongs to you")->required();
     app.add_option("--step", step_, "The step of the training that made the weights")
         ->check(CLI::NonNegativeNumber)
         ->type_name("NUMBER");
@@ -40,6 +39,11 @@ class WeightsPush final : public Command {
       return absl::InvalidArgumentError(
           absl::StrCat("a push makes the next version, and cannot choose ", to.version, "; leave @",
                        to.version, " out"));
+    }
+    if (to.set.job != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the weights of job ", to.set.job,
+                       " are those that it has trained; give a set a name of its own, as gpt2"));
     }
     DP_ASSIGN_OR_RETURN(const WeightsFile weights, OpenWeights(file_));
     // Tells what is wrong with the connection; a push is patient.

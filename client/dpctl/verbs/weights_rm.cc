@@ -1,5 +1,6 @@
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/parameter_sets.h"
@@ -33,8 +34,12 @@ class WeightsRm final : public Command {
     request.set_name(of.set.name);
     request.set_version(of.version);
     request.set_request_id(NewRequestId());
-    DP_ASSIGN_OR_RETURN(const v1::RemoveParametersResponse response,
-                        context.Call(&v1::Parameters::Stub::Remove, request));
+    const auto removed = context.Call(&v1::Parameters::Stub::Remove, request);
+    if (absl::IsNotFound(removed.status()) && of.set.job == 0) {
+      return absl::NotFoundError(
+          absl::StrCat(removed.status().message(), "; the weights of a job have its number"));
+    }
+    DP_ASSIGN_OR_RETURN(const v1::RemoveParametersResponse response, removed);
     if (context.flags().format == Format::kJson) {
       JsonWriter json(context.out());
       json.BeginObject();

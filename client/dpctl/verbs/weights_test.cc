@@ -105,9 +105,10 @@ TEST_F(WeightsTest, AFileThatIsThereStays) {
 
 TEST_F(WeightsTest, ListsTheLatestOfEachSetOrAllVersionsOfOne) {
   const std::string file = Write("a", {1});
-  for (const char* set : {"gpt2", "gpt2", "7"}) {
+  for (const char* set : {"gpt2", "gpt2", "own"}) {
     ASSERT_EQ(Dpctl("weights push " + file + " " + set).code, 0);
   }
+  coordinator_.parameters.GiveToJob("own", 7);
   out_.str("");
   EXPECT_EQ(Dpctl("weights ls -o name").out, "gpt2@2\n7@1\n");
   out_.str("");
@@ -135,7 +136,8 @@ TEST_F(WeightsTest, AVersionIsItsTensors) {
 
 TEST_F(WeightsTest, ANameOfNoSetIsThatOfAJob) {
   AddJob(7, "state: JOB_STATE_SUCCEEDED spec { name: 'mnist' }");
-  ASSERT_EQ(Dpctl("weights push " + Write("a", {1}) + " 7").code, 0);
+  ASSERT_EQ(Dpctl("weights push " + Write("a", {1}) + " own").code, 0);
+  coordinator_.parameters.GiveToJob("own", 7);
   out_.str("");
   EXPECT_EQ(Dpctl("weights ls mnist -o name").out, "7@1\n");
   const Result none = Dpctl("weights ls cifar");
@@ -143,11 +145,35 @@ TEST_F(WeightsTest, ANameOfNoSetIsThatOfAJob) {
   EXPECT_THAT(none.err, HasSubstr("no set of parameters and no job has the name 'cifar'"));
 }
 
+TEST_F(WeightsTest, ASetThatHasTheNameOfAJobIsTakenWithAWord) {
+  AddJob(7, "state: JOB_STATE_SUCCEEDED spec { name: 'mnist' }");
+  ASSERT_EQ(Dpctl("weights push " + Write("a", {1}) + " mnist").code, 0);
+  EXPECT_EQ(Dpctl("weights ls mnist").err,
+            "dpctl: mnist is a set of that name; give 7 for the weights of job 7\n");
+}
+
+TEST_F(WeightsTest, NobodyPushesTheWeightsOfAJob) {
+  const Result result = Dpctl("weights push " + Write("a", {1}) + " 7");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("the weights of job 7 are those that it has trained; give"));
+}
+
+TEST_F(WeightsTest, APullEndsWithItsPatienceIfThereIsNoCoordinator) {
+  clock_runs_ = true;
+  coordinator_.calls_lost = 1'000'000;
+  coordinator_.parameters.away = true;
+  const Result result = Dpctl("weights pull 7 " + std::string(dir_.path() / "b"));
+  EXPECT_EQ(result.code, 104);
+}
+
 TEST_F(WeightsTest, RemovesAVersionOrASetByItsOwnName) {
   AddJob(7, "state: JOB_STATE_SUCCEEDED spec { name: 'mnist' }");
   const std::string file = Write("a", {1});
-  ASSERT_EQ(Dpctl("weights push " + file + " 7").code, 0);
-  EXPECT_EQ(Dpctl("weights rm mnist").code, 102);
+  ASSERT_EQ(Dpctl("weights push " + file + " own").code, 0);
+  coordinator_.parameters.GiveToJob("own", 7);
+  const Result by_name = Dpctl("weights rm mnist");
+  EXPECT_EQ(by_name.code, 102);
+  EXPECT_THAT(by_name.err, HasSubstr("the weights of a job have its number"));
   out_.str("");
   EXPECT_EQ(Dpctl("weights rm 7").out, "7 is removed; 8 bytes are free\n");
   EXPECT_TRUE(coordinator_.parameters.sets.empty());
