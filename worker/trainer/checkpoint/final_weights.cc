@@ -5,11 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/file_descriptor.h"
 #include "base/random.h"
@@ -34,6 +36,20 @@ namespace fs = std::filesystem;
 
 // A finished training is worth a long wait.
 constexpr absl::Duration kRegisterWeightsWithin = absl::Hours(24);
+
+// Whether a file begins as one in the safetensors format.
+bool LooksLikeWeights(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  std::array<unsigned char, 9> begin{};
+  if (!file.valid() || fstat(file.get(), &info) != 0 ||
+      read(file.get(), begin.data(), begin.size()) != std::ssize(begin)) {
+    return false;
+  }
+  uint64_t header = 0;
+  for (int byte = 0; byte < 8; ++byte) header |= uint64_t{begin[byte]} << (8 * byte);
+  return begin[8] == '{' && header < static_cast<uint64_t>(info.st_size);
+}
 
 bool Rename(const std::string& from, const std::string& to, unsigned how) {
   return renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), how) == 0;
@@ -92,6 +108,20 @@ class Placement {
 };
 
 }  // namespace
+
+absl::Status CheckPlaceOfWeights(const std::string& path, int64_t bytes) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  if (!error && size > 0 && !LooksLikeWeights(path)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(path, " is there, and is no file of weights; remove it, or name another"));
+  }
+  const fs::space_info room = fs::space(fs::absolute(path).parent_path(), error);
+  if (error || room.available >= static_cast<uint64_t>(bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the weights take ", bytes, " bytes, and ",
+                                                   room.available, " are free on the disk of ",
+                                                   path, "; make room"));
+}
 
 absl::StatusOr<std::string> EncodeWeights(const RankModel& model, int64_t steps,
                                           const SafetensorsMetadata& description) {

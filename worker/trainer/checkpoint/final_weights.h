@@ -20,6 +20,11 @@ struct WeightsPlace {
   absl::Time submitted_at;  // of the job; with its number, it names the job in temporary files
 };
 
+// Whether weights of `bytes` may take this place, and find room there. The file that lies there is
+// replaced if it is one of weights. Errors: AlreadyExists it is none; ResourceExhausted the disk
+// has less room.
+absl::Status CheckPlaceOfWeights(const std::string& path, int64_t bytes);
+
 // The model's weights after `steps` of a training, in the safetensors format, under the names of a
 // PyTorch state_dict. `description` is that of the model, for whoever evaluates it later. Errors:
 // the device's.

@@ -123,6 +123,23 @@ TEST_F(FinalWeightsTest, TheNamesBesideThePlaceSayTheJobAndWhetherTheFileIsItsOw
                            "model.safetensors.job-1-19700101T000000.000Z.generation-1.placing"));
 }
 
+TEST_F(FinalWeightsTest, AFileThatIsNoneOfWeightsStays) {
+  EXPECT_EQ(CheckPlaceOfWeights(path_, 1), absl::OkStatus());
+  std::ofstream(path_) << "a,b,label\n1,2,0\n";
+  EXPECT_THAT(CheckPlaceOfWeights(path_, 1).message(),
+              ::testing::HasSubstr("model.safetensors is there, and is no file of weights"));
+  std::ofstream(path_) << "";
+  EXPECT_EQ(CheckPlaceOfWeights(path_, 1), absl::OkStatus());
+  ASSERT_EQ(Place(), absl::OkStatus());
+  EXPECT_EQ(CheckPlaceOfWeights(path_, 1), absl::OkStatus());
+}
+
+TEST_F(FinalWeightsTest, ADiskWithoutRoomIsNoticedBefore) {
+  const absl::Status status = CheckPlaceOfWeights(path_, int64_t{1} << 60);
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("the weights take 1152921504606846976 bytes"));
+}
+
 TEST_F(FinalWeightsTest, WhatWasThereBeforeIsReplaced) {
   std::ofstream(path_) << "of another job";
   EXPECT_EQ(Place(), absl::OkStatus());

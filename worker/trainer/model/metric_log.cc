@@ -110,8 +110,10 @@ std::string Readable(const v1::Metric& m) {
                            100 * m.busy_share());
   }
   if (m.event() == "resume") {
-    const std::string line = absl::StrFormat("goes on from step %d: %s", m.step(), m.path());
-    return m.message().empty() ? line : absl::StrCat(line, " (", m.message(), ")");
+    std::string line = absl::StrFormat("goes on from step %d", m.step());
+    if (!m.path().empty()) absl::StrAppend(&line, ": ", m.path());
+    if (!m.message().empty()) absl::StrAppend(&line, " (", m.message(), ")");
+    return line;
   }
   if (m.event() == "checkpoint") {
     return absl::StrFormat("checkpoint of step %d in %s", m.step(), m.path());

@@ -23,13 +23,15 @@ absl::Status BlamePlace(absl::string_view field, const absl::Status& status) {
                                                   "write to"));
 }
 
-absl::Status RankOutputs::Check() const {
+absl::Status RankOutputs::Check(int64_t weight_bytes) const {
   if (!plan_.weights_file.empty()) {
     // The longest name that the file will have.
     const std::string suffix =
         WeightsBeside{environment_.generation, WeightsBeside::Phase::kPlacing}.Suffix(
             JobLabel(environment_.job, submitted_at_));
     DP_RETURN_IF_ERROR(BlamePlace(kWeightsField, CheckWritable(plan_.weights_file, suffix)));
+    DP_RETURN_IF_ERROR(
+        BlamePlace(kWeightsField, CheckPlaceOfWeights(plan_.weights_file, weight_bytes)));
   }
   if (plan_.trace_file.empty()) return absl::OkStatus();
   return BlamePlace(kTraceField, CheckWritable(plan_.trace_file));
@@ -41,19 +43,31 @@ absl::Status RankOutputs::WriteWeights(const RankModel& model, int64_t steps,
                                        client::Pause& pause) const {
   if (plan_.weights_file.empty() && !plan_.publish_weights) return absl::OkStatus();
   DP_ASSIGN_OR_RETURN(const std::string encoded, EncodeWeights(model, steps, description));
+  absl::Status placed;
   if (!plan_.weights_file.empty()) {
     const WeightsPlace place{plan_.weights_file, submitted_at_};
-    DP_RETURN_IF_ERROR(BlamePlace(
-        kWeightsField, PlaceWeights(place, encoded, environment_, connection, clock, pause)));
+    placed = PlaceWeights(place, encoded, environment_, connection, clock, pause);
   }
-  if (!plan_.publish_weights) return absl::OkStatus();
+  // A generation that is over publishes nothing.
+  if (absl::IsFailedPrecondition(placed)) return placed;
+  const bool kept = plan_.publish_weights && Publish(encoded, steps, connection, clock, pause);
+  if (placed.ok() || !kept) return BlamePlace(kWeightsField, placed);
+  return BlamePlace(
+      kWeightsField,
+      absl::Status(placed.code(), absl::StrCat(placed.message(), "; the coordinator keeps the ",
+                                               "weights: dpctl weights pull ",
+                                               environment_.job.ToString(), " FILE")));
+}
+
+bool RankOutputs::Publish(const std::string& encoded, int64_t steps, client::Connection& connection,
+                          const Clock& clock, client::Pause& pause) const {
   // The coordinator may lack room, or be of an earlier release.
   const absl::Status published =
       PublishWeights(encoded, steps, environment_, connection, clock, pause);
   if (!published.ok()) {
     Log(Severity::kWarning, "weights_not_published", {{"error", std::string(published.message())}});
   }
-  return absl::OkStatus();
+  return published.ok();
 }
 
 absl::Status RankOutputs::WriteTrace(const std::string& trace) const {

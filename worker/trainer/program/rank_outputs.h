@@ -28,13 +28,14 @@ class RankOutputs {
   RankOutputs(const TrainingPlan& plan, const Environment& environment, absl::Time submitted_at)
       : plan_(plan), environment_(environment), submitted_at_(submitted_at) {}
 
-  // Finds a file that cannot be written, before the training rather than after it. Errors: name the
-  // field and the path.
-  absl::Status Check() const;
+  // Finds a file that cannot be written, before the training rather than after it: for weights of
+  // `weight_bytes`. Errors: name the field and the path; AlreadyExists a file that is none of
+  // weights lies there, such as one of the job's data.
+  absl::Status Check(int64_t weight_bytes) const;
 
   // The weights after `steps` steps, with the description of their model. Weights that the
   // coordinator does not take are logged: the training is complete without that. Errors: those of
-  // PlaceWeights, with the field; the device's.
+  // PlaceWeights, with the field, and where the weights are instead; the device's.
   absl::Status WriteWeights(const RankModel& model, int64_t steps,
                             const SafetensorsMetadata& description, client::Connection& connection,
                             const Clock& clock, client::Pause& pause) const;
@@ -42,6 +43,10 @@ class RankOutputs {
   absl::Status WriteTrace(const std::string& trace) const;
 
  private:
+  // Whether the coordinator keeps the weights now.
+  bool Publish(const std::string& encoded, int64_t steps, client::Connection& connection,
+               const Clock& clock, client::Pause& pause) const;
+
   const TrainingPlan& plan_;
   const Environment& environment_;
   const absl::Time submitted_at_;

@@ -112,7 +112,10 @@ class RankProgram {
     DP_ASSIGN_OR_RETURN(MetricLog metrics, MetricLog::Open(environment_.metrics_file, clock_));
     DP_ASSIGN_OR_RETURN(const auto layers, FitTraining(plan, data));
     if (environment_.rank == 0) {
-      DP_RETURN_IF_ERROR(RankOutputs(plan, environment_, session_.submitted_at()).Check());
+      const int64_t weight_bytes =
+          engine::LayOut(layers).size * static_cast<int64_t>(sizeof(float));
+      DP_RETURN_IF_ERROR(
+          RankOutputs(plan, environment_, session_.submitted_at()).Check(weight_bytes));
       DP_RETURN_IF_ERROR(ReadInitial(plan, layers));
     }
     DP_RETURN_IF_ERROR(session_.AwaitSealed(TimeoutsOf(plan).rendezvous));
