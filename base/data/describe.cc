@@ -95,9 +95,11 @@ void TakeSet(const SampleSet& set, Description& description) {
   }
 }
 
-// The samples of the test set; 0 where there is none.
-int64_t CountOf(const absl::StatusOr<SampleSet>& test) {
-  return test.ok() ? test->inputs.size() : 0;
+// The samples of the test set; 0 where there is none. Training would refuse any other error.
+absl::StatusOr<int64_t> CountOf(const absl::StatusOr<SampleSet>& test) {
+  if (absl::IsNotFound(test.status())) return 0;
+  DP_RETURN_IF_ERROR(test.status());
+  return test->inputs.size();
 }
 
 void KeepSomeWithoutTest(Description& description) {
@@ -107,7 +109,7 @@ void KeepSomeWithoutTest(Description& description) {
 absl::Status DescribeIdxDirectory(const std::string& path, Description& description) {
   DP_ASSIGN_OR_RETURN(const SampleSet train, ReadIdxSet(path, Split::kTrain));
   TakeSet(train, description);
-  description.test_samples = CountOf(ReadIdxSet(path, Split::kTest));
+  DP_ASSIGN_OR_RETURN(description.test_samples, CountOf(ReadIdxSet(path, Split::kTest)));
   description.job_lines = {"kind: images", "dir: " + PathText(path)};
   return absl::OkStatus();
 }
@@ -115,7 +117,7 @@ absl::Status DescribeIdxDirectory(const std::string& path, Description& descript
 absl::Status DescribeCifar(const std::string& path, Cifar kind, Description& description) {
   DP_ASSIGN_OR_RETURN(const SampleSet train, ReadCifarSet(path, kind, Split::kTrain));
   TakeSet(train, description);
-  description.test_samples = CountOf(ReadCifarSet(path, kind, Split::kTest));
+  DP_ASSIGN_OR_RETURN(description.test_samples, CountOf(ReadCifarSet(path, kind, Split::kTest)));
   description.job_lines = {kind == Cifar::k10 ? "kind: cifar10" : "kind: cifar100",
                            "dir: " + PathText(path)};
   return absl::OkStatus();
@@ -136,8 +138,10 @@ std::vector<float> PlanesOf(const Image& image) {
 absl::Status DescribeFolder(const std::string& path, Description& description) {
   DP_ASSIGN_OR_RETURN(ImageFolder train, ListImageFolder(path, Split::kTrain));
   const auto samples = static_cast<int64_t>(train.files.size());
-  const auto test = ListImageFolder(path, Split::kTest);
-  description.test_samples = test.ok() ? static_cast<int64_t>(test->files.size()) : 0;
+  if (HasImageFolder(path, Split::kTest)) {
+    DP_ASSIGN_OR_RETURN(const ImageFolder test, ListImageFolder(path, Split::kTest));
+    description.test_samples = static_cast<int64_t>(test.files.size());
+  }
   description.samples = samples;
   description.element_type = "uint8";
   description.class_counts.resize(train.classes.size());
@@ -208,8 +212,7 @@ absl::Status DescribeArchive(const std::string& path, Description& description) 
   TakeSet(set, description);
   std::string line = "arrays: {" + LineOf("train", *train);
   if (const auto test = ArraysOf(path, members, "_test")) {
-    DP_ASSIGN_OR_RETURN(const Rows rows, ReadNpy(test->inputs));
-    description.test_samples = rows.size();
+    DP_ASSIGN_OR_RETURN(description.test_samples, CountOf(ReadArraySet(*test)));
     line += ", " + LineOf("test", *test);
   }
   description.job_lines = {"kind: arrays", line + "}"};

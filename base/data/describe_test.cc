@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/fsuid.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,11 @@ class DescribeTest : public testing::Test {
     return *std::move(description);
   }
 
+  static std::string ErrorOf(const std::string& path) {
+    return std::string(Describe(path).status().message());
+  }
+
+  static constexpr uid_t kNobody = 65534;
   ScratchDir dir_;
 };
 
@@ -107,6 +114,36 @@ TEST_F(DescribeTest, TextsAndTokensAreCounted) {
   EXPECT_EQ(tokens.format, Format::kTokenFile);
   EXPECT_EQ(tokens.samples, 3);
   EXPECT_EQ(tokens.job_lines[0], "kind: tokens");
+}
+
+TEST_F(DescribeTest, WhatTrainingRefusesInTheTestSetIsAnError) {
+  Write("train/cat/a.png", PngOf(1, 1, 2, std::string(3, '\0')));
+  Write("val/wolf/a.png", PngOf(1, 1, 2, std::string(3, '\0')));
+  EXPECT_THAT(ErrorOf(dir_.path()), HasSubstr("val/wolf: the training set has no such class"));
+  Write("cifar/data_batch_1.bin", "\7" + std::string(3072, '\0'));
+  Write("cifar/test_batch.bin", "\x0c" + std::string(3072, '\0'));
+  EXPECT_THAT(ErrorOf(path("cifar")), HasSubstr("test_batch.bin: record 0 has label 12"));
+  const std::string images = std::string("\0\0\x08\3\0\0\0\1\0\0\0\1\0\0\0\1x", 17);
+  for (const char* name : {"idx/train-images-idx3-ubyte", "idx/t10k-images-idx3-ubyte"}) {
+    Write(name, images);
+  }
+  Write("idx/train-labels-idx1-ubyte", std::string("\0\0\x08\1\0\0\0\1\2", 9));
+  Write("idx/t10k-labels-idx1-ubyte", std::string("\0\0\x08\1\0\0\0\2\2\2", 10));
+  EXPECT_THAT(ErrorOf(path("idx")), HasSubstr("t10k-labels-idx1-ubyte has 2"));
+}
+
+TEST_F(DescribeTest, ADirectoryThatMayNotBeReadSaysSo) {
+  std::filesystem::create_directory(path("closed"));
+  std::filesystem::permissions(dir_.path(), std::filesystem::perms(0711));
+  std::filesystem::permissions(path("closed"), std::filesystem::perms(0100));
+  const uid_t before =
+      setfsuid(kNobody);  // the superuser may read all; the others stay who they are
+  std::error_code error;
+  (void)std::filesystem::directory_iterator(path("closed"), error);
+  const std::string found = ErrorOf(path("closed"));
+  setfsuid(before);
+  if (!error) GTEST_SKIP() << "this user may read every directory";
+  EXPECT_THAT(found, HasSubstr("Permission denied"));
 }
 
 TEST_F(DescribeTest, WhatCannotBeReadIsAnError) {

@@ -35,6 +35,9 @@ bool HasIdxFiles(const std::string& dir) {
 }
 
 absl::StatusOr<Format> RecognizeDirectory(const std::string& dir) {
+  std::error_code error;
+  (void)std::filesystem::directory_iterator(dir, error);  // only to see whether it can be read
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot read ", dir));
   if (ExistsIn(dir, "data_batch_1.bin")) return Format::kCifar10;
   if (ExistsIn(dir, "train.bin") && ExistsIn(dir, "test.bin")) return Format::kCifar100;
   if (HasIdxFiles(dir)) return Format::kIdxDirectory;
