@@ -167,7 +167,7 @@ absl::StatusOr<Rows> ReadNpy(const std::string& place) { return RowsOfNpy(place,
 
 absl::StatusOr<SampleSet> ReadArraySet(const ArrayFiles& files) {
   SampleSet set;
-  DP_ASSIGN_OR_RETURN(set.inputs, RowsOfNpy(files.inputs, true));
+  DP_ASSIGN_OR_RETURN(set.inputs, RowsOfNpy(files.inputs, !files.two_axes));
   if (!files.targets.empty()) {
     DP_ASSIGN_OR_RETURN(set.targets, ReadNpy(files.targets));
     DP_RETURN_IF_ERROR(CheckCounts(files, files.targets, set.inputs.size(), set.targets->size()));
@@ -185,7 +185,7 @@ absl::StatusOr<SampleSet> ReadArraySet(const ArrayFiles& files) {
 }
 
 absl::StatusOr<model::Shape> ReadArrayShape(const ArrayFiles& files) {
-  DP_ASSIGN_OR_RETURN(const Rows inputs, RowsOfNpy(files.inputs, true));
+  DP_ASSIGN_OR_RETURN(const Rows inputs, RowsOfNpy(files.inputs, !files.two_axes));
   return inputs.shape();
 }
 

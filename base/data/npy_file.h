@@ -20,9 +20,10 @@ struct ArrayFiles {
   std::string inputs;
   std::string labels;
   std::string targets;
+  bool two_axes = false;  // whether inputs of two axes stay so
 };
 
-// Reads such files. Inputs of rows and columns become images of one channel.
+// Reads such files. Inputs of two axes become images of one channel, unless they are to stay.
 // Errors: those of ReadNpy; InvalidArgument counts that differ (names both).
 absl::StatusOr<SampleSet> ReadArraySet(const ArrayFiles& files);
 

@@ -65,7 +65,11 @@ class Check {
     return FitConvolution(conv, {conv.kernel, conv.kernel});
   }
   absl::StatusOr<CheckedLayer> Fit(const Conv1d& conv) {
-    if (in_.size() != 2) return Misfit(absl::StrCat("needs channels x places, but ", Given()));
+    if (in_.size() != 2) {
+      const bool gray = giver_ == CheckedLayer::kData && in_.size() == 3 && in_[0] == 1;
+      return Misfit(absl::StrCat("needs channels x places, but ", Given(),
+                                 gray ? "; give samples of two axes as kind: arrays" : ""));
+    }
     return FitConvolution(conv, {conv.kernel});
   }
 

@@ -66,7 +66,8 @@ TEST(ShapeCheckTest, AMisfitOfAConvolutionNamesWhatIsWrong) {
             "layer 'conv2d0' (conv2d): kernel 9x9 of dilation 4 with padding 0 does not fit, as "
             "the data gives 1x28x28");
   EXPECT_EQ(ErrorOf({{"", Conv1d{.out = 4, .kernel = 9}}}),
-            "layer 'conv1d0' (conv1d): needs channels x places, but the data gives 1x28x28");
+            "layer 'conv1d0' (conv1d): needs channels x places, but the data gives 1x28x28; "
+            "give samples of two axes as kind: arrays");
 }
 
 TEST(ShapeCheckTest, ALayerTakesTheInputThatItNames) {

@@ -31,7 +31,14 @@ absl::StatusOr<model::Shape> ShapeOfRows(const absl::StatusOr<data::Rows>& rows)
   return rows->shape();
 }
 
-Form FormOfArrays(const data::ArrayFiles& files) {
+// Whether the file has rows and columns alone.
+bool HasTwoAxes(data::ArrayFiles files) {
+  files.two_axes = true;
+  const auto shape = data::ReadArrayShape(files);
+  return shape.ok() && shape->size() == 2;
+}
+
+Form AnswersOfArrays(const data::ArrayFiles& files) {
   if (!files.targets.empty()) {
     return WithTargets(FormOfShape(data::ReadArrayShape(files), 0),
                        ShapeOfRows(data::ReadNpy(files.targets)));
@@ -43,6 +50,12 @@ Form FormOfArrays(const data::ArrayFiles& files) {
     if (labels.ok()) classes = labels->classes();
   }
   return FormOfShape(data::ReadArrayShape(files), classes);
+}
+
+Form FormOfArrays(const data::ArrayFiles& files) {
+  Form form = AnswersOfArrays(files);
+  if (form) form->two_axes = HasTwoAxes(files);
+  return form;
 }
 
 Form FormOfTable(const data::CsvFiles& files) {

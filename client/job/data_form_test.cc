@@ -115,6 +115,19 @@ TEST_F(DataFormTest, TargetsOfArraysHaveTheAxesOfTheirFile) {
   EXPECT_FALSE(FormOf(data).has_value());
 }
 
+TEST_F(DataFormTest, ArraysOfTwoAxesAreMarked) {
+  v1::DataSpec data;
+  data.set_kind("arrays");
+  WriteZeroes("x.npy", "(2, 4, 3)", 24);
+  WriteZeroes("y.npy", "(2,)", 2);
+  data.mutable_arrays()->mutable_train()->set_inputs(path("x.npy"));
+  data.mutable_arrays()->mutable_train()->set_labels(path("y.npy"));
+  EXPECT_EQ(FormOf(data)->shape, (model::Shape{1, 4, 3}));
+  EXPECT_TRUE(FormOf(data)->two_axes);
+  WriteZeroes("x.npy", "(2, 1, 4, 3)", 24);
+  EXPECT_FALSE(FormOf(data)->two_axes);
+}
+
 TEST_F(DataFormTest, ATableHasATargetForEachOfTheirColumns) {
   v1::DataSpec data;
   data.set_kind("csv");

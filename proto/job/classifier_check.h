@@ -17,6 +17,8 @@ struct SampleForm {
   int classes = 0;            // 0: not known here
   bool exactly = false;       // train.data.classes says so; otherwise the labels show as many
   model::Shape targets = {};  // the numbers to predict; empty: labels
+  // The file has rows and columns alone, of which `shape` makes an image of one channel.
+  bool two_axes = false;
 };
 
 // The model's layers with their shapes. It must give one value for each target, or for each class;

@@ -1,6 +1,7 @@
 #include "proto/job/data_check.h"
 
 #include "absl/strings/str_cat.h"
+#include "proto/job/data_source.h"
 #include "proto/job/testing/parsed_job.h"
 
 namespace dp {
@@ -57,6 +58,27 @@ TEST(DataCheckTest, FieldsOfOtherKindsAreRejected) {
   EXPECT_THAT(ErrorOf({"train.data={kind: cifar10}"}),
               HasSubstr("train.data.dir is missing; give the directory of the binary files"));
   EXPECT_THAT(ErrorOf({"train.data.classes=-1"}), HasSubstr("is -1; expected 0 to 16777216"));
+}
+
+TEST(DataCheckTest, TheModelSaysWhetherArraysOfTwoAxesAreImages) {
+  v1::ModelSpec model;
+  EXPECT_FALSE(TakesTwoAxes(model));
+  model.add_layers()->mutable_linear();  // takes either
+  EXPECT_FALSE(TakesTwoAxes(model));
+  model.add_layers()->mutable_attention();
+  EXPECT_TRUE(TakesTwoAxes(model));
+  model.mutable_layers(0)->mutable_flatten();
+  EXPECT_FALSE(TakesTwoAxes(model));
+  model.mutable_layers(0)->mutable_conv1d();
+  EXPECT_TRUE(TakesTwoAxes(model));
+  model.mutable_layers(0)->mutable_conv2d();
+  EXPECT_FALSE(TakesTwoAxes(model));
+  const auto rows = [](const v1::DataSpec&) {
+    return SampleForm{.shape = {1, 16, 6}, .classes = 10, .two_axes = true};
+  };
+  const std::string end = "kernel: 3}}, {flatten: {}}, {linear: {}}]}";
+  EXPECT_EQ(ErrorOf({"train.model={layers: [{conv1d: {out: 4, " + end}, rows), "");
+  EXPECT_EQ(ErrorOf({"train.model={layers: [{conv2d: {out: 4, " + end}, rows), "");
 }
 
 TEST(DataCheckTest, APresetGivesOneValueForEachClass) {

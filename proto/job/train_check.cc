@@ -15,6 +15,7 @@
 #include "proto/convert/time.h"
 #include "proto/job/classifier_check.h"
 #include "proto/job/data_check.h"
+#include "proto/job/data_source.h"
 #include "proto/job/evaluation_check.h"
 #include "proto/job/field_check.h"
 #include "proto/job/job_spec.h"
@@ -236,6 +237,7 @@ class TrainCheck : private FieldCheck {
     if (IsText(data)) {
       fits = model::CheckLanguageModel(*layers, data.context(), data.vocabulary());
     } else if (std::optional<SampleForm> form = form_of_samples_(data)) {
+      if (form->two_axes && TakesTwoAxes(model)) form->shape.erase(form->shape.begin());
       // The largest label need not be a class.
       const v1::CrossEntropyLossSpec& loss = train.loss().cross_entropy();
       if (loss.has_ignore_index() && form->classes == loss.ignore_index() + 1) form->classes = 0;

@@ -57,6 +57,11 @@ class DataTest(unittest.TestCase):
         self.assertLess(alone[-1], 0.7 * alone[0])
         self.assert_alike(alone, self.losses(self.arrays, ranks=2))
 
+    def test_arrays_of_two_axes_are_channels_and_places_for_a_sequence_model(self):
+        layers = [{"conv1d": {"out": 8, "kernel": 3}}, {"relu": {}}, {"flatten": {}}, {"linear": {"out": 4}}]
+        losses = self.losses(self.arrays, model={"layers": layers})
+        self.assertLess(losses[-1], losses[0])
+
     def test_a_table_of_the_same_numbers_trains_alike(self):
         table = {"kind": "csv", "train": [write_csv(self.dir / "a.csv", PAIRS)],
                  "csv": {"labels": "label"}, "validation": 0.2}

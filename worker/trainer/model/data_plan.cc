@@ -102,7 +102,7 @@ absl::StatusOr<DataPlan> PlanData(const v1::TrainSpec& train) {
   } else if (spec.kind() == "synthetic") {
     DP_ASSIGN_OR_RETURN(plan.source, SyntheticOf(spec, train.seed()));
   } else {
-    const std::optional<data::SampleSource> source = SourceOf(spec);
+    const std::optional<data::SampleSource> source = SourceOf(spec, train.model());
     if (!source) return UnknownKind(spec);
     engine::ArrayDatasetOptions arrays = {
         .source = *source, .classes = spec.classes(), .normalization = NormalizationOf(spec)};

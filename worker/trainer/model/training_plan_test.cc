@@ -166,6 +166,9 @@ TEST(TrainingPlanTest, ArraysAndTablesAreTaken) {
     return std::get<engine::ArrayDatasetOptions>(plan->data.source).source;
   };
   EXPECT_EQ(std::get<data::ArraySource>(source(arrays)).train.labels, "/y.npy");
+  EXPECT_FALSE(std::get<data::ArraySource>(source(arrays)).train.two_axes);
+  const auto places = Plan(R"(train { data { kind: 'arrays' } model { layers { conv1d {} } } })");
+  EXPECT_TRUE(std::get<data::ArraySource>(source(places)).train.two_axes);
   const auto csv = Plan(R"(train { data { kind: 'csv' train: '/a' train: '/b' test: '/c'
       csv { header: false delimiter: ';' inputs: '1' labels: '2' } } })");
   ASSERT_TRUE(csv.ok()) << csv.status();
