@@ -77,22 +77,25 @@ void AddNormalization(Description& description) {
   description.job_lines.push_back("std: " + ListOf(description.std));
 }
 
-void TakeRows(const Rows& rows, Description& description) {
+// `file`: where the rows lie, for errors.
+absl::Status TakeRows(const Rows& rows, const std::string& file, Description& description) {
   description.element_type = std::string(NameOf(rows.type()));
   description.samples = rows.size();
   description.shape = rows.shape();
-  const ChannelSums sums = SumsOf(rows);
+  DP_ASSIGN_OR_RETURN(const ChannelSums sums, SumsOf(rows, file));
   description.mean = sums.mean();
   description.std = sums.std();
   description.measured = rows.size();
+  return absl::OkStatus();
 }
 
-void TakeSet(const SampleSet& set, Description& description) {
-  TakeRows(set.inputs, description);
+absl::Status TakeSet(const SampleSet& set, Description& description) {
+  DP_RETURN_IF_ERROR(TakeRows(set.inputs, set.inputs_name, description));
   description.class_counts = ClassCounts(set.labels);
   for (size_t i = 0; i < description.class_counts.size(); ++i) {
     description.classes.push_back(absl::StrCat(i));
   }
+  return absl::OkStatus();
 }
 
 // The samples of the test set; 0 where there is none. Training would refuse any other error.
@@ -108,7 +111,7 @@ void KeepSomeWithoutTest(Description& description) {
 
 absl::Status DescribeIdxDirectory(const std::string& path, Description& description) {
   DP_ASSIGN_OR_RETURN(const SampleSet train, ReadIdxSet(path, Split::kTrain));
-  TakeSet(train, description);
+  DP_RETURN_IF_ERROR(TakeSet(train, description));
   DP_ASSIGN_OR_RETURN(description.test_samples, CountOf(ReadIdxSet(path, Split::kTest)));
   description.job_lines = {"kind: images", "dir: " + PathText(path)};
   return absl::OkStatus();
@@ -116,7 +119,7 @@ absl::Status DescribeIdxDirectory(const std::string& path, Description& descript
 
 absl::Status DescribeCifar(const std::string& path, Cifar kind, Description& description) {
   DP_ASSIGN_OR_RETURN(const SampleSet train, ReadCifarSet(path, kind, Split::kTrain));
-  TakeSet(train, description);
+  DP_RETURN_IF_ERROR(TakeSet(train, description));
   DP_ASSIGN_OR_RETURN(description.test_samples, CountOf(ReadCifarSet(path, kind, Split::kTest)));
   description.job_lines = {kind == Cifar::k10 ? "kind: cifar10" : "kind: cifar100",
                            "dir: " + PathText(path)};
@@ -164,7 +167,7 @@ absl::Status DescribeFolder(const std::string& path, Description& description) {
 
 absl::Status DescribeArray(const std::string& path, Description& description) {
   DP_ASSIGN_OR_RETURN(const Rows rows, ReadNpy(path));
-  TakeRows(rows, description);
+  DP_RETURN_IF_ERROR(TakeRows(rows, path, description));
   description.job_lines = {
       "kind: arrays", absl::StrCat("arrays: {train: {inputs: ", PathText(path),
                                    ", labels: /LABELS.npy}}  # put the path of the labels here")};
@@ -209,7 +212,7 @@ absl::Status DescribeArchive(const std::string& path, Description& description) 
         members.empty() ? "NAME" : absl::StripSuffix(members[0], ".npy")));
   }
   DP_ASSIGN_OR_RETURN(const SampleSet set, ReadArraySet(*train));
-  TakeSet(set, description);
+  DP_RETURN_IF_ERROR(TakeSet(set, description));
   std::string line = "arrays: {" + LineOf("train", *train);
   if (const auto test = ArraysOf(path, members, "_test")) {
     DP_ASSIGN_OR_RETURN(description.test_samples, CountOf(ReadArraySet(*test)));
@@ -240,7 +243,7 @@ absl::Status DescribeTable(const std::string& path, Description& description) {
     set = ReadCsvSet(files);
   }
   DP_RETURN_IF_ERROR(set.status());
-  TakeSet(*set, description);
+  DP_RETURN_IF_ERROR(TakeSet(*set, description));
   std::string line = classes ? absl::StrCat("csv: {labels: ", Quoted(files.labels))
                              : absl::StrCat("csv: {targets: [", Quoted(files.targets[0]), "]");
   if (files.delimiter != ',') {
@@ -281,7 +284,7 @@ absl::Status DescribeAs(const std::string& path, Description& description) {
       return DescribeTable(path, description);
     case Format::kIdxFile: {
       DP_ASSIGN_OR_RETURN(const Rows rows, ReadIdx(path));
-      TakeRows(rows, description);
+      DP_RETURN_IF_ERROR(TakeRows(rows, path, description));
       description.job_lines = {"kind: images",
                                "dir: " + PathText(std::filesystem::path(path).parent_path())};
       return absl::OkStatus();

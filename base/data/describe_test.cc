@@ -32,6 +32,14 @@ class DescribeTest : public testing::Test {
     return *std::move(description);
   }
 
+  // As numpy.save writes an array.
+  static std::string Npy(const std::string& type, const std::string& shape,
+                         const std::string& body) {
+    std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape;
+    header += ", }";
+    header.resize(117, ' ');
+    return std::string("\x93NUMPY\1\0\x76\0", 10) + header + "\n" + body;
+  }
   static std::string ErrorOf(const std::string& path) {
     return std::string(Describe(path).status().message());
   }
@@ -87,9 +95,7 @@ TEST_F(DescribeTest, ATableHasTheColumnOfItsLabels) {
 }
 
 TEST_F(DescribeTest, AnArrayNeedsTheAbsolutePathOfItsLabels) {
-  std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }";
-  header.resize(117, ' ');
-  Write("x.npy", std::string("\x93NUMPY\1\0\x76\0", 10) + header + "\nabcd");
+  Write("x.npy", Npy("|u1", "(2, 2)", "abcd"));
   EXPECT_EQ(Described(path("x.npy")).job_lines[1],
             "arrays: {train: {inputs: " + path("x.npy") +
                 ", labels: /LABELS.npy}}  # put the path of the labels here");
@@ -144,6 +150,14 @@ TEST_F(DescribeTest, ADirectoryThatMayNotBeReadSaysSo) {
   setfsuid(before);
   if (!error) GTEST_SKIP() << "this user may read every directory";
   EXPECT_THAT(found, HasSubstr("Permission denied"));
+}
+
+TEST_F(DescribeTest, ANumberThatIsNotFiniteIsNamed) {
+  Write("x.npy", Npy("<f4", "(2, 1)", std::string("\0\0\x80\x3f\0\0\xc0\x7f", 8)));
+  EXPECT_EQ(ErrorOf(path("x.npy")),
+            path("x.npy") +
+                ": sample 1 has nan at place 0; expected finite numbers; replace it, or leave the "
+                "sample out");
 }
 
 TEST_F(DescribeTest, WhatCannotBeReadIsAnError) {

@@ -240,6 +240,7 @@ absl::StatusOr<SampleSet> ReadIdxSet(const std::string& dir, Split split) {
   DP_ASSIGN_OR_RETURN(const IdxPlace images, FindIdx(dir, prefixes, "images", 3));
   DP_ASSIGN_OR_RETURN(const IdxPlace labels, FindIdx(dir, prefixes, "labels", 1));
   SampleSet set;
+  set.inputs_name = images.path;
   DP_ASSIGN_OR_RETURN(set.inputs, RowsOf(images, true));
   DP_ASSIGN_OR_RETURN(const Rows classes, LabelRows(labels));
   if (set.inputs.size() != classes.size()) {

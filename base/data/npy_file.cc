@@ -167,9 +167,11 @@ absl::StatusOr<Rows> ReadNpy(const std::string& place) { return RowsOfNpy(place,
 
 absl::StatusOr<SampleSet> ReadArraySet(const ArrayFiles& files) {
   SampleSet set;
+  set.inputs_name = files.inputs;
   DP_ASSIGN_OR_RETURN(set.inputs, RowsOfNpy(files.inputs, !files.two_axes));
   if (!files.targets.empty()) {
     DP_ASSIGN_OR_RETURN(set.targets, ReadNpy(files.targets));
+    set.targets_name = files.targets;
     DP_RETURN_IF_ERROR(CheckCounts(files, files.targets, set.inputs.size(), set.targets->size()));
     return set;
   }

@@ -1,6 +1,8 @@
 #include "base/data/sample_set.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -21,6 +23,21 @@ Labels::Labels(std::vector<int32_t> labels) {
 Labels::Labels(std::vector<uint8_t> labels) : bytes_(std::move(labels)) {
   const auto largest = std::max_element(bytes_.begin(), bytes_.end());
   if (largest != bytes_.end()) classes_ = *largest + 1;
+}
+
+absl::Status CheckFinite(absl::Span<const float> numbers, const std::string& file, int64_t sample) {
+  // Without branches, so that the compiler makes vectors of it.
+  constexpr uint32_t kExponent = 0x7f800000;
+  bool all = true;
+  for (const float number : numbers) {
+    all &= (std::bit_cast<uint32_t>(number) & kExponent) != kExponent;
+  }
+  if (all) return absl::OkStatus();
+  const auto* const bad = std::find_if_not(numbers.begin(), numbers.end(),
+                                           [](float each) { return std::isfinite(each); });
+  return absl::InvalidArgumentError(
+      absl::StrCat(file, ": sample ", sample, " has ", *bad, " at place ", bad - numbers.begin(),
+                   "; expected finite numbers; replace it, or leave the sample out"));
 }
 
 absl::StatusOr<Labels> LabelsFrom(const Rows& rows, const std::string& file) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/data/rows.h"
@@ -40,7 +41,13 @@ struct SampleSet {
   Labels labels;
   std::optional<Rows> targets;  // then `labels` is empty
   std::string labels_name;      // the file of the labels, for errors
+  std::string inputs_name;      // the files of numbers that need not be finite, for errors
+  std::string targets_name;
 };
+
+// Errors: InvalidArgument names `file`, the sample and the place of a number that is infinite or
+// none.
+absl::Status CheckFinite(absl::Span<const float> numbers, const std::string& file, int64_t sample);
 
 // One label of each row, which holds one element.
 // Errors: InvalidArgument names `file`, the sample and a label that is no class.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/status.h"
+
 namespace dp::data {
 
 void ChannelSums::Add(absl::Span<const float> sample, bool bytes) {
@@ -33,11 +35,12 @@ std::vector<double> ChannelSums::std() const {
   return all;
 }
 
-ChannelSums SumsOf(const Rows& rows) {
+absl::StatusOr<ChannelSums> SumsOf(const Rows& rows, const std::string& file) {
   ChannelSums sums(rows.shape()[0]);
   std::vector<float> sample(static_cast<size_t>(rows.elements()));
   for (int64_t row = 0; row < rows.size(); ++row) {
     rows.Read(row, absl::MakeSpan(sample));
+    DP_RETURN_IF_ERROR(CheckFinite(sample, file, row));
     sums.Add(sample, rows.type() == ElementType::kUint8);
   }
   return sums;

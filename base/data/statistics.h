@@ -26,8 +26,9 @@ class ChannelSums {
   int64_t count_ = 0;  // values of a channel
 };
 
-// The sums of all samples of a set.
-ChannelSums SumsOf(const Rows& rows);
+// The sums of all samples of a file.
+// Errors: those of CheckFinite.
+absl::StatusOr<ChannelSums> SumsOf(const Rows& rows, const std::string& file);
 
 // How many samples each class has.
 std::vector<int64_t> ClassCounts(const Labels& labels);

@@ -80,16 +80,29 @@ class ArrayDataset : public Dataset {
 
   absl::Status Read(const SampleRows& rows) const override {
     Gather(rows.samples, rows.inputs, rows.labels);
+    if (IsFloat(set_.inputs.type())) DP_RETURN_IF_ERROR(CheckInputs(rows));
     if (!set_.targets) return absl::OkStatus();
     const int64_t elements = set_.targets->elements();
     DP_CHECK(rows.targets.size() >= rows.samples.size() * elements);
     for (size_t i = 0; i < rows.samples.size(); ++i) {
-      set_.targets->Read(rows.samples[i], rows.targets.subspan(i * elements, elements));
+      const absl::Span<float> to = rows.targets.subspan(i * elements, elements);
+      set_.targets->Read(rows.samples[i], to);
+      DP_RETURN_IF_ERROR(data::CheckFinite(to, set_.targets_name, rows.samples[i]));
     }
     return absl::OkStatus();
   }
 
  private:
+  // A number that is none would be found late otherwise, as a loss that is none.
+  absl::Status CheckInputs(const SampleRows& rows) const {
+    const int64_t elements = set_.inputs.elements();
+    for (size_t i = 0; i < rows.samples.size(); ++i) {
+      DP_RETURN_IF_ERROR(data::CheckFinite(rows.inputs.subspan(i * elements, elements),
+                                           set_.inputs_name, rows.samples[i]));
+    }
+    return absl::OkStatus();
+  }
+
   void ReadInput(int64_t sample, absl::Span<float> to) const {
     if (tables_.empty()) return ReadNumbers(sample, to);
     const uint8_t* from = set_.inputs.bytes(sample);

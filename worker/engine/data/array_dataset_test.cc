@@ -168,6 +168,28 @@ TEST_F(ArrayDatasetTest, FloatsAreNotDividedBy255) {
   EXPECT_THAT(images, ElementsAre(2));
 }
 
+TEST_F(ArrayDatasetTest, ANumberThatIsNotFiniteIsNamedWhenItsSampleIsRead) {
+  Remove("train-images-idx3-ubyte");
+  Write("train-images-idx2-float",
+        Bytes({0, 0, 13, 2, 0, 0, 0,    3,    0, 0, 0,    2,    0x3f, 0x80, 0, 0, 0, 0,
+               0, 0, 0,  0, 0, 0, 0x7f, 0xc0, 0, 0, 0x7f, 0x80, 0,    0,    0, 0, 0, 0}));
+  const auto data = Open({.normalization = {{0.5f}, {0.25f}}});
+  ASSERT_TRUE(data.ok()) << data.status();
+  const auto read = [&](int64_t sample) {
+    std::vector<float> values(2);
+    std::vector<int32_t> label(1);
+    const std::vector<int64_t> samples = {sample};
+    return (*data)->Read(
+        {.samples = samples, .inputs = absl::MakeSpan(values), .labels = absl::MakeSpan(label)});
+  };
+  EXPECT_EQ(read(0), absl::OkStatus());
+  EXPECT_EQ(read(1).message(),
+            dir_ +
+                "/train-images-idx2-float: sample 1 has nan at place 1; expected finite "
+                "numbers; replace it, or leave the sample out");
+  EXPECT_THAT(read(2).message(), HasSubstr("sample 2 has inf at place 0"));
+}
+
 TEST_F(ArrayDatasetTest, DevicesGetImagesOfOneMeanAsTheyAre) {
   const auto data = *Open({.normalization = {{0.2f}, {0.5f}}});
   const auto stored = std::get<StoredImages>(data->storage());
