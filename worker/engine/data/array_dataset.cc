@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/program/log.h"
 #include "base/status.h"
 
 namespace dp::engine {
@@ -90,6 +91,21 @@ class ArrayDataset : public Dataset {
       DP_RETURN_IF_ERROR(data::CheckFinite(to, set_.targets_name, rows.samples[i]));
     }
     return absl::OkStatus();
+  }
+
+  // A label that is mistyped makes a model of many outputs that nothing ever trains.
+  void TellGaps() const {
+    std::vector<bool> seen(static_cast<size_t>(classes_));
+    for (int64_t i = 0; i < set_.labels.size(); ++i) {
+      const auto label = static_cast<size_t>(set_.labels.at(i));
+      if (label < seen.size()) seen[label] = true;  // others are ignored, and no classes
+    }
+    const int64_t count = std::count(seen.begin(), seen.end(), true);
+    if (count == classes_) return;
+    Log(Severity::kWarning, "classes_without_samples",
+        {{"file", set_.labels_name},
+         {"reason",
+          absl::StrCat("labels show ", classes_, " classes, ", count, " of which have samples")}});
   }
 
  private:
@@ -184,7 +200,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenArrayDataset(const ArrayDatasetOpti
   DP_ASSIGN_OR_RETURN(data::SampleSet set, data::ReadSamples(options.source, split));
   DP_RETURN_IF_ERROR(CheckNormalization(options.normalization, set.inputs.shape()));
   DP_RETURN_IF_ERROR(CheckClasses(set, options));
-  return std::make_unique<ArrayDataset>(std::move(set), options);
+  auto opened = std::make_unique<ArrayDataset>(std::move(set), options);
+  if (split == Split::kTrain && options.classes == 0) opened->TellGaps();
+  return opened;
 }
 
 }  // namespace dp::engine

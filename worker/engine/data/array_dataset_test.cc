@@ -190,6 +190,18 @@ TEST_F(ArrayDatasetTest, ANumberThatIsNotFiniteIsNamedWhenItsSampleIsRead) {
   EXPECT_THAT(read(2).message(), HasSubstr("sample 2 has inf at place 0"));
 }
 
+TEST_F(ArrayDatasetTest, ClassesWithoutSamplesAreLoggedUnlessTheyWereGiven) {
+  const auto logged = [&](const ArrayDatasetOptions& options) {
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(Open(options).ok());
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(logged({}), HasSubstr("labels show 10 classes, 3 of which have samples"));
+  EXPECT_EQ(logged({.classes = 10}), "");
+  Write("train-labels-idx1-ubyte", Bytes({0, 0, 8, 1, 0, 0, 0, 3, 1, 0, 1}));
+  EXPECT_EQ(logged({}), "");
+}
+
 TEST_F(ArrayDatasetTest, DevicesGetImagesOfOneMeanAsTheyAre) {
   const auto data = *Open({.normalization = {{0.2f}, {0.5f}}});
   const auto stored = std::get<StoredImages>(data->storage());
