@@ -166,7 +166,7 @@ absl::Status DescribeFolder(const std::string& path, Description& description) {
 }
 
 absl::Status DescribeArray(const std::string& path, Description& description) {
-  DP_ASSIGN_OR_RETURN(const Rows rows, ReadNpy(path));
+  DP_ASSIGN_OR_RETURN(const Rows rows, ReadArrayInputs({.inputs = path}));
   DP_RETURN_IF_ERROR(TakeRows(rows, path, description));
   description.job_lines = {
       "kind: arrays", absl::StrCat("arrays: {train: {inputs: ", PathText(path),

@@ -152,6 +152,12 @@ TEST_F(DescribeTest, ADirectoryThatMayNotBeReadSaysSo) {
   EXPECT_THAT(found, HasSubstr("Permission denied"));
 }
 
+TEST_F(DescribeTest, AnArrayOfTwoAxesIsAnImageAsInTraining) {
+  const Description found = Described(Write("x.npy", Npy("|u1", "(1, 2, 2)", "abcd")));
+  EXPECT_EQ(found.shape, (model::Shape{1, 2, 2}));
+  EXPECT_EQ(found.mean.size(), 1u);
+}
+
 TEST_F(DescribeTest, ANumberThatIsNotFiniteIsNamed) {
   Write("x.npy", Npy("<f4", "(2, 1)", std::string("\0\0\x80\x3f\0\0\xc0\x7f", 8)));
   EXPECT_EQ(ErrorOf(path("x.npy")),

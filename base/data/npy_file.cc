@@ -168,7 +168,7 @@ absl::StatusOr<Rows> ReadNpy(const std::string& place) { return RowsOfNpy(place,
 absl::StatusOr<SampleSet> ReadArraySet(const ArrayFiles& files) {
   SampleSet set;
   set.inputs_name = files.inputs;
-  DP_ASSIGN_OR_RETURN(set.inputs, RowsOfNpy(files.inputs, !files.two_axes));
+  DP_ASSIGN_OR_RETURN(set.inputs, ReadArrayInputs(files));
   if (!files.targets.empty()) {
     DP_ASSIGN_OR_RETURN(set.targets, ReadNpy(files.targets));
     set.targets_name = files.targets;
@@ -186,8 +186,12 @@ absl::StatusOr<SampleSet> ReadArraySet(const ArrayFiles& files) {
   return set;
 }
 
+absl::StatusOr<Rows> ReadArrayInputs(const ArrayFiles& files) {
+  return RowsOfNpy(files.inputs, !files.two_axes);
+}
+
 absl::StatusOr<model::Shape> ReadArrayShape(const ArrayFiles& files) {
-  DP_ASSIGN_OR_RETURN(const Rows inputs, RowsOfNpy(files.inputs, !files.two_axes));
+  DP_ASSIGN_OR_RETURN(const Rows inputs, ReadArrayInputs(files));
   return inputs.shape();
 }
 

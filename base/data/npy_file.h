@@ -27,6 +27,9 @@ struct ArrayFiles {
 // Errors: those of ReadNpy; InvalidArgument counts that differ (names both).
 absl::StatusOr<SampleSet> ReadArraySet(const ArrayFiles& files);
 
+// The inputs alone, as in such a set.
+absl::StatusOr<Rows> ReadArrayInputs(const ArrayFiles& files);
+
 // The shape of a sample in such a set.
 absl::StatusOr<model::Shape> ReadArrayShape(const ArrayFiles& files);
 
