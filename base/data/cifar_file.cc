@@ -48,12 +48,7 @@ absl::Status CheckLabels(const std::string& path, Cifar kind, absl::Span<const u
 }  // namespace
 
 absl::StatusOr<SampleSet> ReadCifarSet(const std::string& dir, Cifar kind, Split split) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(dir, error)) {
-    return absl::NotFoundError(absl::StrCat(
-        "data directory ", dir,
-        " does not exist; it must be there on the host of every worker that runs a rank"));
-  }
+  DP_RETURN_IF_ERROR(CheckDataDir(dir));
   const int64_t labels_each = kind == Cifar::k10 ? 1 : 2;
   const int64_t stride = labels_each + kCifarImageBytes;
   SampleSet set{.inputs = Rows(ElementType::kUint8, false, {3, 32, 32})};

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -73,6 +74,17 @@ absl::StatusOr<CsvText> OpenCsv(const CsvFiles& files, const std::string& path) 
   return text;
 }
 
+// The remedy for a file of one column that another character divides; empty elsewhere.
+std::string DelimiterRemedy(const CsvText& text) {
+  if (text.columns.size() != 1) return "";
+  for (const char other : {',', ';', '\t', '|'}) {
+    if (!absl::StrContains(text.columns[0], std::string(1, other))) continue;
+    const std::string shown = other == '\t' ? "\\t" : std::string(1, other);
+    return absl::StrCat("; if \"", shown, "\" stands between its fields, give it as csv.delimiter");
+  }
+  return "";
+}
+
 absl::StatusOr<size_t> FindColumn(const CsvText& text, const std::string& wanted) {
   const auto found = std::find(text.columns.begin(), text.columns.end(), wanted);
   if (found != text.columns.end()) return found - text.columns.begin();
@@ -81,9 +93,9 @@ absl::StatusOr<size_t> FindColumn(const CsvText& text, const std::string& wanted
   std::vector<std::string> shown(
       text.columns.begin(), text.columns.begin() + std::min(text.columns.size(), kColumnsShownMax));
   for (std::string& each : shown) each = ShownField(each);
-  return absl::InvalidArgumentError(
-      absl::StrCat(text.path, ": has no column '", wanted, "'; there are ",
-                   absl::StrJoin(shown, ", "), ", or numbers from 0 to ", text.columns.size() - 1));
+  return absl::InvalidArgumentError(absl::StrCat(
+      text.path, ": has no column '", wanted, "'; there are ", absl::StrJoin(shown, ", "),
+      ", or numbers from 0 to ", text.columns.size() - 1, DelimiterRemedy(text)));
 }
 
 // The numbers of the columns that a set reads.
@@ -115,7 +127,8 @@ absl::StatusOr<Columns> ChooseColumns(const CsvFiles& files, const CsvText& text
   }
   if (!columns.inputs.empty()) return columns;
   return absl::InvalidArgumentError(
-      absl::StrCat(text.path, ": has no column for inputs beside those of labels or targets"));
+      absl::StrCat(text.path, ": has no column for inputs beside those of labels or targets",
+                   DelimiterRemedy(text)));
 }
 
 // The columns of the file that names the default inputs.
@@ -239,12 +252,13 @@ class CsvReader {
   absl::Status ReadLabel(const CsvText& text, size_t column) {
     double value = 0;
     const bool number = absl::SimpleAtod(fields_[column], &value);
+    if (fields_[column].empty()) return EmptyField(text, column);
     if (!number || !(value >= 0 && value < kClassesMax) || std::floor(value) != value) {
       return WrongField(
           text, column,
           absl::StrCat("is no class; expected a whole number from 0 to ", kClassesMax - 1,
-                       number ? ", or give the column as targets"
-                              : "; write classes as numbers, the first as 0"));
+                       number && value >= 0 ? ", or give the column as targets"
+                                            : "; write classes as numbers, the first as 0"));
     }
     labels_.push_back(static_cast<int32_t>(value));
     return absl::OkStatus();
@@ -252,10 +266,15 @@ class CsvReader {
 
   absl::StatusOr<float> Number(const CsvText& text, size_t column) const {
     float value = 0;
+    if (fields_[column].empty()) return EmptyField(text, column);
     if (!absl::SimpleAtof(fields_[column], &value) || !std::isfinite(value)) {
       return WrongField(text, column, "is no finite number; write categories as numbers");
     }
     return value;
+  }
+
+  absl::Status EmptyField(const CsvText& text, size_t column) const {
+    return WrongField(text, column, "is empty; give a number, or leave the line out");
   }
 
   absl::Status WrongField(const CsvText& text, size_t column, const std::string& what) const {

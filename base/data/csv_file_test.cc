@@ -51,6 +51,16 @@ TEST_F(CsvFileTest, AllOtherColumnsAreInputs) {
   EXPECT_EQ(set->labels.classes(), 3);
 }
 
+TEST_F(CsvFileTest, AnErrorSaysWhatToDo) {
+  EXPECT_THAT(ErrorOf("x;label\n1;2\n"),
+              HasSubstr("if \";\" stands between its fields, give it as csv.delimiter"));
+  EXPECT_THAT(ErrorOf("1\t2\n", {.labels = "0"}), HasSubstr("if \"\\t\" stands between"));
+  EXPECT_EQ(ErrorOf("x,label\n,2\n"),
+            ":2: column 0 ('x'): '' is empty; give a number, or leave the line out");
+  EXPECT_THAT(ErrorOf("x,label\n1,\n"), HasSubstr("'' is empty; give a number"));
+  EXPECT_THAT(ErrorOf("x,label\n1,-1\n"), HasSubstr("write classes as numbers, the first as 0"));
+}
+
 TEST_F(CsvFileTest, ColumnsHaveNumbersWhereNoLineNamesThem) {
   const auto set = Read("1;2;3\n4;5;6\n", {.delimiter = ';', .inputs = {"2", "0"}, .labels = "1"});
   ASSERT_TRUE(set.ok()) << set.status();
@@ -137,7 +147,7 @@ TEST_F(CsvFileTest, AByteOrderMarkIsNoPartOfAName) {
 
 TEST_F(CsvFileTest, ADelimiterThatIsASpaceDividesEmptyFields) {
   EXPECT_THAT(ErrorOf("label\tx\n\t\"1\"\n", {.delimiter = '\t', .labels = "label"}),
-              HasSubstr(":2: column 0 ('label'): '' is no class"));
+              HasSubstr(":2: column 0 ('label'): '' is empty"));
   const auto set = Read("label x\n0 \"5\"\n", {.delimiter = ' ', .labels = "label"});
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_THAT(Row(set->inputs, 0), ElementsAre(5));
@@ -153,7 +163,7 @@ TEST_F(CsvFileTest, ADelimiterIsFoundWhereAnotherOneCannotReadTheLine) {
 TEST_F(CsvFileTest, AnErrorNamesLineAndColumn) {
   EXPECT_EQ(ErrorOf("x,label\n1,0\nred,1\n"),
             ":3: column 0 ('x'): 'red' is no finite number; write categories as numbers");
-  EXPECT_THAT(ErrorOf("x,label\n,0\n"), HasSubstr(":2: column 0 ('x'): '' is no finite number"));
+  EXPECT_THAT(ErrorOf("x,label\n,0\n"), HasSubstr(":2: column 0 ('x'): '' is empty"));
   EXPECT_THAT(ErrorOf("x,label\nnan,0\n"), HasSubstr("'nan' is no finite number"));
   EXPECT_THAT(ErrorOf("x,label\n1,0.5\n"),
               HasSubstr(":2: column 1 ('label'): '0.5' is no class; expected a whole number"));

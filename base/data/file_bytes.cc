@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -45,6 +47,20 @@ absl::StatusOr<FileBytes> OpenFile(const std::string& path, size_t at_least) {
   const absl::Span<const uint8_t> bytes(static_cast<const uint8_t*>(start), size);
   if (size >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) return Decompress(bytes, path, at_least);
   return FileBytes{bytes, std::move(owner)};
+}
+
+absl::Status CheckDataDir(const std::string& dir) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(dir, error);
+  if (std::filesystem::is_directory(status)) return absl::OkStatus();
+  if (status.type() == std::filesystem::file_type::not_found) {
+    return absl::NotFoundError(absl::StrCat(
+        "data directory ", dir,
+        " does not exist; it must be there on the host of every worker that runs a rank"));
+  }
+  if (error) return SystemError(error.value(), dir);
+  return absl::InvalidArgumentError(
+      absl::StrCat("data directory ", dir, " is a file; give the directory that holds it"));
 }
 
 }  // namespace dp::data

@@ -23,4 +23,8 @@ struct FileBytes {
 // InvalidArgument bad compression.
 absl::StatusOr<FileBytes> OpenFile(const std::string& path, size_t at_least = SIZE_MAX);
 
+// Checks that `dir` is a directory.
+// Errors: NotFound it is absent; InvalidArgument it is a file; the system's if nobody can tell.
+absl::Status CheckDataDir(const std::string& dir);
+
 }  // namespace dp::data

@@ -129,12 +129,8 @@ struct IdxPlace {
 // Without them, there may be one file of any other number or type.
 absl::StatusOr<IdxPlace> FindIdx(const std::string& dir, const std::vector<std::string>& prefixes,
                                  const std::string& what, int usual_axes) {
+  DP_RETURN_IF_ERROR(CheckDataDir(dir));
   std::error_code error;
-  if (!std::filesystem::is_directory(dir, error)) {
-    return absl::NotFoundError(absl::StrCat(
-        "data directory ", dir,
-        " does not exist; it must be there on the host of every worker that runs a rank"));
-  }
   const std::string usual = absl::StrCat(what, "-idx", usual_axes, "-ubyte");
   std::vector<std::pair<std::string, IdxName>> others;
   for (const std::string& prefix : prefixes) {

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/data/file_bytes.h"
 #include "base/status.h"
 
 namespace dp::data {
@@ -108,6 +109,20 @@ absl::Status AddClass(const std::string& part, const std::string& name, int32_t 
 
 }  // namespace
 
+std::string LooseClassesRemedy(const std::string& dir) {
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    std::error_code closed;
+    for (fs::directory_iterator in(it->path(), closed), last; !closed && in != last;
+         in.increment(closed)) {
+      if (!EndsInOneOf(in->path(), kImageEndings)) continue;
+      return absl::StrCat("; if its folders are classes, as ", it->path().filename().string(),
+                          ", move them into ", dir, "/train");
+    }
+  }
+  return "";
+}
+
 bool HasImageFolder(const std::string& dir, Split split) { return !PartFolder(dir, split).empty(); }
 
 absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& dir) {
@@ -118,9 +133,11 @@ absl::StatusOr<ImageFolder> ListImageFolder(const std::string& dir, Split split)
   const std::string train = PartFolder(dir, Split::kTrain);
   const std::string part = PartFolder(dir, split);
   if (train.empty() || part.empty()) {
+    DP_RETURN_IF_ERROR(CheckDataDir(dir));
     return absl::NotFoundError(absl::StrCat(
         "data directory ", dir, " has no folder ", train.empty() ? "train" : "test or val",
-        "; it must be there on the host of every worker that runs a rank"));
+        "; it must be there on the host of every worker that runs a rank",
+        train.empty() ? LooseClassesRemedy(dir) : ""));
   }
   ImageFolder folder;
   DP_ASSIGN_OR_RETURN(folder.classes, ClassNames(train));

@@ -25,6 +25,10 @@ absl::StatusOr<ImageFolder> ListImageFolder(const std::string& dir, Split split)
 // The names of the classes for training, in ascending order. Errors: as ListImageFolder.
 absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& dir);
 
+// The remedy where folders of images lie in `dir` itself and not in its folder train; empty
+// elsewhere.
+std::string LooseClassesRemedy(const std::string& dir);
+
 // Whether DIR has a folder of this part.
 bool HasImageFolder(const std::string& dir, Split split);
 

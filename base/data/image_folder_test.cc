@@ -5,6 +5,9 @@
 
 #include <string>
 
+#include "base/data/cifar_file.h"
+#include "base/data/idx_file.h"
+#include "base/data/recognize.h"
 #include "base/data/testing/png_file.h"
 #include "base/testing/scratch_dir.h"
 
@@ -65,6 +68,22 @@ TEST_F(ImageFolderTest, WhatIsMissingIsNamed) {
   EXPECT_THAT(ErrorOf(Split::kTest), HasSubstr("has no folder test or val"));
   Touch("train/a/notes.txt");
   EXPECT_THAT(ErrorOf(), HasSubstr("train/a: has no PNG or JPEG image"));
+}
+
+TEST_F(ImageFolderTest, ClassesWithoutAFolderTrainAreToMove) {
+  Touch("cat/1.png");
+  EXPECT_THAT(ErrorOf(), HasSubstr("if its folders are classes, as cat, move them into " +
+                                   dir_.path().string() + "/train"));
+  EXPECT_THAT(Recognize(dir_.path()).status().message(), HasSubstr("as cat, move them into"));
+}
+
+TEST_F(ImageFolderTest, ADirectoryThatIsAFileSaysSo) {
+  Touch("a.png");
+  const std::string file = dir_.path() / "a.png";
+  const std::string found = "data directory " + file + " is a file; give the directory";
+  EXPECT_THAT(ListImageFolder(file, Split::kTrain).status().message(), HasSubstr(found));
+  EXPECT_THAT(ReadCifarSet(file, Cifar::k10, Split::kTrain).status().message(), HasSubstr(found));
+  EXPECT_THAT(ReadIdxSet(file, Split::kTrain).status().message(), HasSubstr(found));
 }
 
 TEST_F(ImageFolderTest, AnImageOfAnotherFormatIsNotLeftOutSilently) {

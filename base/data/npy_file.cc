@@ -86,6 +86,10 @@ absl::Status TakeShape(const std::string& place, absl::string_view value, NpyHea
 absl::StatusOr<NpyHeader> ParseNpyHeader(const std::string& place,
                                          absl::Span<const uint8_t> bytes) {
   const absl::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (absl::StartsWith(text, "PK\x03\x04")) {
+    return WrongNpy(place,
+                    absl::StrCat("is an archive of arrays; name an array, as ", place, "#x"));
+  }
   if (!absl::StartsWith(text, kNpyMagic)) {
     return WrongNpy(place, "is no NPY file: it does not begin with \\x93NUMPY");
   }

@@ -78,6 +78,13 @@ class NpyFileTest : public testing::Test {
   ScratchDir dir_;
 };
 
+TEST_F(NpyFileTest, AnArchiveNeedsTheNameOfAnArray) {
+  const std::string path = dir_.path() / "both.npz";
+  std::ofstream(path, std::ios::binary) << Zip("x.npy", Npy("|u1", "(1,)", "a"), false);
+  EXPECT_EQ(ReadNpy(path).status().message(),
+            path + ": is an archive of arrays; name an array, as " + path + "#x");
+}
+
 TEST_F(NpyFileTest, RowsAreElementsOfTheFirstAxis) {
   const auto rows = ReadNpy(
       Write(Npy("<i2", "(2, 3)", Number(0x0003'0002'0001, 6) + Number(0x0006'0005'fffc, 6))));

@@ -45,7 +45,8 @@ absl::StatusOr<Format> RecognizeDirectory(const std::string& dir) {
   return absl::InvalidArgumentError(absl::StrCat(
       dir,
       ": has neither IDX files, nor CIFAR's binary files, nor a folder train with a folder of "
-      "images for each class"));
+      "images for each class",
+      LooseClassesRemedy(dir)));
 }
 
 bool IsIdx(absl::string_view begin) {

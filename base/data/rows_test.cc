@@ -76,8 +76,8 @@ TEST(LabelsTest, ClassesAreThoseThatLabelsShow) {
 
 TEST(LabelsTest, ALabelThatIsNoClassIsNamed) {
   EXPECT_EQ(LabelsFrom(RowsOfOne<int8_t>(ElementType::kInt8, {1, -2}), "/l").status().message(),
-            "/l: the label of sample 1 is -2; expected a whole number from 0 to 16777215; give "
-            "numbers as targets");
+            "/l: the label of sample 1 is -2; expected a whole number from 0 to 16777215; "
+            "number the classes from 0");
   for (const double value : {0.5, 1e300, std::nan("")}) {
     EXPECT_THAT(
         LabelsFrom(RowsOfOne<double>(ElementType::kFloat64, {value}), "/l").status().message(),

@@ -51,7 +51,8 @@ absl::StatusOr<Labels> LabelsFrom(const Rows& rows, const std::string& file) {
       return absl::InvalidArgumentError(absl::StrCat(
           file, ": the label of sample ", i,
           label ? absl::StrCat(" is ", *label) : " has a fraction",
-          "; expected a whole number from 0 to ", kClassesMax - 1, "; give numbers as targets"));
+          "; expected a whole number from 0 to ", kClassesMax - 1,
+          label ? "; number the classes from 0" : "; give numbers to predict as targets"));
     }
     labels[i] = static_cast<int32_t>(*label);
   }
