@@ -89,12 +89,16 @@ absl::Status TakeRows(const Rows& rows, const std::string& file, Description& de
   return absl::OkStatus();
 }
 
-absl::Status TakeSet(const SampleSet& set, Description& description) {
-  DP_RETURN_IF_ERROR(TakeRows(set.inputs, set.inputs_name, description));
-  description.class_counts = ClassCounts(set.labels);
+void TakeClasses(const Labels& labels, Description& description) {
+  description.class_counts = ClassCounts(labels);
   for (size_t i = 0; i < description.class_counts.size(); ++i) {
     description.classes.push_back(absl::StrCat(i));
   }
+}
+
+absl::Status TakeSet(const SampleSet& set, Description& description) {
+  DP_RETURN_IF_ERROR(TakeRows(set.inputs, set.inputs_name, description));
+  TakeClasses(set.labels, description);
   return absl::OkStatus();
 }
 
@@ -165,8 +169,24 @@ absl::Status DescribeFolder(const std::string& path, Description& description) {
   return absl::OkStatus();
 }
 
+// Whole numbers, one for each sample, are classes rather than inputs.
+bool DescribeLabels(const std::string& path, const Rows& rows, Description& description) {
+  if (rows.shape() != model::Shape{1} || IsFloat(rows.type())) return false;
+  const absl::StatusOr<Labels> labels = LabelsFrom(rows, path);
+  if (!labels.ok()) return false;
+  description.element_type = std::string(NameOf(rows.type()));
+  description.samples = rows.size();
+  description.shape = rows.shape();
+  TakeClasses(*labels, description);
+  description.job_lines = {
+      "kind: arrays", absl::StrCat("arrays: {train: {inputs: /INPUTS.npy, labels: ", PathText(path),
+                                   "}}  # put the path of the inputs here")};
+  return true;
+}
+
 absl::Status DescribeArray(const std::string& path, Description& description) {
   DP_ASSIGN_OR_RETURN(const Rows rows, ReadArrayInputs({.inputs = path}));
+  if (DescribeLabels(path, rows, description)) return absl::OkStatus();
   DP_RETURN_IF_ERROR(TakeRows(rows, path, description));
   description.job_lines = {
       "kind: arrays", absl::StrCat("arrays: {train: {inputs: ", PathText(path),
@@ -254,10 +274,35 @@ absl::Status DescribeTable(const std::string& path, Description& description) {
   return absl::OkStatus();
 }
 
+// Why a file is no text, though no format with samples was recognized; empty if it is one. Training
+// would take any bytes.
+std::string WhyNoText(const std::string& path, absl::string_view text) {
+  if (text.empty()) return "is empty";
+  if (absl::StartsWith(text, "\x89PNG") || absl::StartsWith(text, "\xff\xd8\xff")) {
+    return "is an image; put it into a folder of its class, as DIR/train/CLASS, and inspect DIR";
+  }
+  // The header's size as 8 bytes, then the header in JSON.
+  if (text.size() > 8 && text[8] == '{' && text.substr(4, 4) == absl::string_view("\0\0\0\0", 4)) {
+    return "is a file of weights (safetensors), and no data set; train.init.weights reads it";
+  }
+  if (absl::EndsWith(path, ".csv") || absl::EndsWith(path, ".tsv")) {
+    return "has no line of numbers, divided by comma, semicolon or tab";
+  }
+  const size_t zero = text.find('\0');
+  if (zero == absl::string_view::npos) return "";
+  return absl::StrCat("is no text, as byte ", zero, " is 0, and of no other known format");
+}
+
 absl::Status DescribeTokens(const std::string& path, Description& description) {
   DP_ASSIGN_OR_RETURN(const FileBytes file, OpenFile(path));
   const auto size = static_cast<int64_t>(file.bytes.size());
   const bool tokens = description.format == Format::kTokenFile;
+  const absl::string_view text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
+  std::string wrong = tokens ? "" : WhyNoText(path, text);
+  if (tokens && (size == 0 || size % 2 != 0)) {
+    wrong = absl::StrCat("has ", size, " bytes; tokens have two each");
+  }
+  if (!wrong.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": ", wrong));
   const bool header = tokens && size >= kTokenHeaderBytes && file.bytes[0] == 0x88 &&
                       file.bytes[1] == 0xd8 && file.bytes[2] == 0x34 && file.bytes[3] == 0x01;
   description.samples = tokens ? (header ? size - kTokenHeaderBytes : size) / 2 : size;

@@ -166,6 +166,27 @@ TEST_F(DescribeTest, ANumberThatIsNotFiniteIsNamed) {
                 "sample out");
 }
 
+TEST_F(DescribeTest, WhatIsNoDataSetIsNoText) {
+  const auto error = [this](const std::string& name, const std::string& bytes) {
+    return ErrorOf(Write(name, bytes));
+  };
+  EXPECT_THAT(error("a.png", PngOf(1, 1, 2, std::string(3, '\0'))), HasSubstr("is an image; put"));
+  EXPECT_THAT(error("a.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10)),
+              HasSubstr("is a file of weights"));
+  EXPECT_THAT(error("a.csv", "x,label\n"), HasSubstr("has no line of numbers"));
+  EXPECT_EQ(error("a.txt", ""), path("a.txt") + ": is empty");
+  EXPECT_THAT(error("a.bin", "abc"), HasSubstr("has 3 bytes; tokens have two each"));
+  EXPECT_THAT(error("a.dat", std::string("ab\0c", 4)), HasSubstr("is no text, as byte 2 is 0"));
+}
+
+TEST_F(DescribeTest, AnArrayOfWholeNumbersIsLabels) {
+  const Description found = Described(Write("y.npy", Npy("|i1", "(3,)", std::string("\0\2\2", 3))));
+  EXPECT_THAT(found.class_counts, ElementsAre(1, 0, 2));
+  EXPECT_THAT(found.mean, IsEmpty());
+  EXPECT_EQ(found.job_lines[1], "arrays: {train: {inputs: /INPUTS.npy, labels: " + path("y.npy") +
+                                    "}}  # put the path of the inputs here");
+}
+
 TEST_F(DescribeTest, WhatCannotBeReadIsAnError) {
   EXPECT_TRUE(absl::IsNotFound(Describe(path("none")).status()));
   EXPECT_THAT(Describe(dir_.path()).status().message(),
