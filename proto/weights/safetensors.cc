@@ -110,7 +110,7 @@ absl::StatusOr<EncodedTensor> TensorOf(const Fields& fields, absl::string_view d
   const bool fits = offsets.size() == 2 && offsets[0] <= offsets[1] &&
                     offsets[1] <= static_cast<int64_t>(data.size()) &&
                     offsets[1] - offsets[0] == bytes;
-  if (!fits) return Broken("a tensor's offsets do not fit its shape or the file");
+  if (!fits) return Broken("a tensor's offsets do not fit its shape, or the file is truncated");
   tensor.data = data.substr(static_cast<size_t>(offsets[0]), static_cast<size_t>(bytes));
   return tensor;
 }
@@ -141,13 +141,17 @@ struct Parts {
 
 absl::StatusOr<Parts> Split(absl::string_view encoded) {
   uint64_t length = 0;
-  if (encoded.size() < sizeof(length)) return Broken("it is too short");
+  if (encoded.size() < sizeof(length))
+    return Broken(
+        absl::StrCat("it has ", encoded.size(), " bytes; it is truncated, or of another format"));
   for (size_t byte = 0; byte < sizeof(length); ++byte) {
     length |= uint64_t{static_cast<unsigned char>(encoded[byte])} << (8 * byte);
   }
   encoded.remove_prefix(sizeof(length));
   if (length > kHeaderBytesMax || length > encoded.size()) {
-    return Broken(absl::StrCat("its header has ", length, " bytes of ", encoded.size()));
+    return Broken(absl::StrCat("its first bytes say that a header of ", length,
+                               " bytes follows, and ", encoded.size(),
+                               " follow; it is truncated, so copy it again, or of another format"));
   }
   Parts parts{.header = {}, .data = encoded.substr(static_cast<size_t>(length))};
   const absl::string_view text = encoded.substr(0, static_cast<size_t>(length));

@@ -56,6 +56,13 @@ TEST(SafetensorsTest, AFileCutAnywhereIsRefused) {
   }
 }
 
+TEST(SafetensorsTest, ACutHeaderSaysSo) {
+  const std::string encoded = File("{}", 0);
+  EXPECT_EQ(DecodeSafetensors(encoded.substr(0, 9)).status().message(),
+            "no safetensors file: its first bytes say that a header of 2 bytes follows, and 1 "
+            "follow; it is truncated, so copy it again, or of another format");
+}
+
 TEST(SafetensorsTest, HolesOverlapsAndLiesAboutSizesAreRefused) {
   const std::string one = R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
   EXPECT_TRUE(DecodeSafetensors(File("{" + one + "}", 4)).ok());
