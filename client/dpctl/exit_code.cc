@@ -34,6 +34,10 @@ int ExitCodeOf(const absl::Status& status) {
   }
 }
 
+absl::Status AsUsage(const absl::Status& status) {
+  return absl::IsNotFound(status) ? absl::InvalidArgumentError(status.message()) : status;
+}
+
 int ExitCodeOf(const v1::Job& job) {
   DP_CHECK(Finished(job.state()));
   if (job.state() == v1::JOB_STATE_SUCCEEDED) return kSuccess;

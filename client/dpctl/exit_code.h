@@ -19,6 +19,9 @@ inline constexpr int kUnreachable = 104;
 // The code for a command that ended with an error.
 int ExitCodeOf(const absl::Status& status);
 
+// A missing file of the command line is wrong usage, and not a missing job.
+absl::Status AsUsage(const absl::Status& status);
+
 // The code for a job that is over: its own code, 128 + its signal, or one of the above.
 int ExitCodeOf(const v1::Job& job);
 

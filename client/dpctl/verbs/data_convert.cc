@@ -36,7 +36,7 @@ class DataConvert final : public Command {
 
   absl::StatusOr<int> Run(Context&) override {
     options_.to_tokens = !format_.empty();
-    DP_RETURN_IF_ERROR(data::Convert(from_, to_, options_));
+    DP_RETURN_IF_ERROR(AsUsage(data::Convert(from_, to_, options_)));
     return kSuccess;
   }
 

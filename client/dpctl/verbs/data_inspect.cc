@@ -56,11 +56,12 @@ class DataInspect final : public Command {
     // Job files need absolute paths.
     const std::string path =
         (std::filesystem::path(context.surroundings().working_dir) / path_).lexically_normal();
-    DP_ASSIGN_OR_RETURN(const data::Description found, data::Describe(path));
+    const absl::StatusOr<data::Description> found = data::Describe(path);
+    DP_RETURN_IF_ERROR(AsUsage(found.status()));
     if (context.flags().format == Format::kJson) {
-      PrintJson(found, path, context.out());
+      PrintJson(*found, path, context.out());
     } else {
-      PrintText(found, context.out());
+      PrintText(*found, context.out());
     }
     return kSuccess;
   }

@@ -62,9 +62,11 @@ TEST_F(DataTest, ConvertWritesTheNewFile) {
 }
 
 TEST_F(DataTest, AMissingFileIsNamed) {
-  const Result result = Dpctl("data inspect /no/such/file");
-  EXPECT_NE(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("/no/such/file"));
+  for (const char* command : {"data inspect /no/such/file", "data convert /no/such/file a.npy"}) {
+    const Result result = Dpctl(command);
+    EXPECT_EQ(result.code, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr("/no/such/file"));
+  }
 }
 
 }  // namespace
