@@ -69,6 +69,9 @@ class ExamplesTest(unittest.TestCase):
                              "train.data.validation=0.25", "train.globalBatchSize=12", "train.epochs=2")
         self.assertEqual(len(losses), 2)
 
+    def test_two_devices_learn_the_classes(self):
+        self.assertLess(self.losses("data_parallel.yaml")[-1], 0.5)
+
     def test_each_strategy(self):
         for name in ["data_parallel", "model_parallel", "local_sgd"]:
             losses = self.losses(f"{name}.yaml", "train.data.synthetic={shape: [1, 28, 28], samples: 512, testSamples: 100}")
