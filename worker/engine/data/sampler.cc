@@ -62,8 +62,7 @@ int64_t GlobalBatchSampler::steps() const {
 }
 
 int GlobalBatchSampler::capacity() const {
-  const int64_t largest = std::min(options_.global_batch_size, std::max<int64_t>(options_.n, 1));
-  return static_cast<int>(DivideUp(largest, options_.world_size));
+  return static_cast<int>(DivideUp(options_.global_batch_size, options_.world_size));
 }
 
 Share GlobalBatchSampler::share(int64_t step) const {

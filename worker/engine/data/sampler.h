@@ -58,8 +58,7 @@ class GlobalBatchSampler {
 
   // Steps of an epoch, equal on all ranks.
   int64_t steps() const;
-  // The most samples that any rank takes in one step: ceil(B / W), or of fewer samples than B,
-  // ceil(n / W).
+  // The most samples that any rank takes in one step: ceil(B / W).
   int capacity() const;
   // 0 <= step < steps().
   Share share(int64_t step) const;
