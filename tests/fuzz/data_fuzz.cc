@@ -71,6 +71,16 @@ void CheckShape(absl::string_view file) {
   if (rows.ok()) DP_CHECK(rows->shape()[0] == (*shape)[1] && rows->shape()[1] == (*shape)[2]);
 }
 
+// Whole records, at least one, whose labels are classes. The label is a record's last byte before
+// the image.
+bool IsCifar(absl::string_view file, int64_t record, unsigned classes) {
+  if (file.empty() || std::ssize(file) % record != 0) return false;
+  for (int64_t at = record - 3072 - 1; at < std::ssize(file); at += record) {
+    if (static_cast<unsigned char>(file[static_cast<size_t>(at)]) >= classes) return false;
+  }
+  return true;
+}
+
 void CheckCifar(absl::string_view file, dp::data::Cifar kind) {
   static const ScratchDir& dir = *new ScratchDir();
   std::ofstream(dir.path() / "test.bin", std::ios::binary) << file;
@@ -78,7 +88,8 @@ void CheckCifar(absl::string_view file, dp::data::Cifar kind) {
   const auto set = dp::data::ReadCifarSet(dir.path(), kind, dp::data::Split::kTest);
   const int64_t record = 3072 + (kind == dp::data::Cifar::k10 ? 1 : 2);
   const bool zipped = file.substr(0, 2) == "\x1f\x8b";
-  if (!zipped) DP_CHECK(set.ok() == (!file.empty() && std::ssize(file) % record == 0));
+  const unsigned classes = kind == dp::data::Cifar::k10 ? 10 : 100;
+  if (!zipped) DP_CHECK(set.ok() == IsCifar(file, record, classes));
   if (set.ok()) DP_CHECK(set->labels.size() == set->inputs.size());
 }
 
