@@ -296,7 +296,7 @@ absl::StatusOr<TableThread::Place> TableThread::PlaceFor(const BeginItem& item) 
   }
   if (!place.take) return place;
   // Each rank holds one gradient, and one copy of the values.
-  for (const auto& [held, what] : {std::pair(!places_[rank].expired(), "another gradient of rank "),
+  for (const auto& [held, what] : {std::pair(!places_[rank].expired(), "gradients of rank "),
                                    std::pair(!lent_[rank].expired(), "values for rank ")}) {
     if (!held) continue;
     return absl::UnavailableError(absl::StrCat("job ", job_.ToString(), ": ", what, item.from.rank,
